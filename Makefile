@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Everything is built under $(O); the source tree stays as it was checked out.
+# The parts have makefiles of their own, called with O= and, in the environment,
+# CFLAGS and LDFLAGS: so "the library under sanitizers" is nothing but another O
+# with other flags.
+
+export CAPKM_VERSION := $(shell cat VERSION)
+
+O ?= build
+override O := $(abspath $(O))
+
+CFLAGS ?= -O2 -g -Wall -Wextra
+prefix ?= /usr/local
+libdir ?= $(prefix)/lib
+includedir ?= $(prefix)/include
+
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+werror := $(if $(WERROR),-Werror)
+dirs = DESTDIR='$(DESTDIR)' prefix='$(prefix)' libdir='$(libdir)' includedir='$(includedir)'
+
+# What is given to this make is not for its sub-makes: the kernel's has an O= of
+# its own, and CFLAGS differ from call to call.
+MAKEOVERRIDES :=
+
+# The kernel to build for: KDIR= or the running one or, where that has no
+# headers, the newest one that has.
+ifeq ($(KDIR),)
+KDIR := /lib/modules/$(shell uname -r)/build
+ifeq ($(wildcard $(KDIR)/Makefile),)
+KDIR := $(patsubst %/Makefile,%,$(shell ls /lib/modules/*/build/Makefile 2>/dev/null | sort -V | tail -n 1))
+knote := (the running kernel $(shell uname -r) has no headers here)
+endif
+endif
+KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generated/utsrelease.h)
+kmod = $(O)/kmod/$(KREL)
+kbuild = +$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
+
+.PHONY: all help modules kmod-links lib tools selftests asan check demo vm install modules_install clean
+
+all: modules lib tools selftests asan
+
+help:
+	@echo 'make              all of the next five'
+	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
+	@echo 'make lib          libcapkm, shared and static'
+	@echo 'make tools        capadm'
+	@echo 'make selftests    the test programs, static, for the virtual machine'
+	@echo 'make asan         library and test programs under ASan and UBSan'
+	@echo 'make check        every test there is, the module in a virtual machine included;'
+	@echo '                  installs the Debian packages that it lacks'
+	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
+	@echo "make vm           a shell beside the module in a virtual machine, or CMD='...'"
+	@echo 'make install      library, headers, capadm: DESTDIR= prefix= libdir= includedir='
+	@echo 'make modules_install   capkm.ko, into $$(DESTDIR)/lib/modules'
+	@echo 'make clean        remove O'
+	@echo
+	@echo 'O=dir builds in dir instead of ./build; WERROR=1 makes warnings errors;'
+	@echo 'W=1 and C=1 are passed to the kernel build.'
+
+# The kernel's build system writes beside the sources, so it gets links to them.
+kmod-links:
+	@test -n '$(KDIR)' || { echo 'no kernel headers in /lib/modules; give KDIR=' >&2; exit 1; }
+	@echo '  KERNEL  $(KREL) $(knote)'
+	@mkdir -p $(kmod)
+	@cp -rsf $(CURDIR)/Kbuild $(CURDIR)/VERSION $(CURDIR)/include $(CURDIR)/kmod $(kmod)/
+
+modules: kmod-links
+	$(kbuild) $(if $(WERROR),KCFLAGS=-Werror) modules
+
+lib:
+	CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C lib O=$(O)/lib
+
+tools: lib
+	CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/capadm O=$(O)/tools LIB=$(O)/lib
+
+selftests: lib
+	CFLAGS='$(CFLAGS) $(werror)' LDFLAGS='$(LDFLAGS) -static' \
+		$(MAKE) -C selftests O=$(O)/selftests LIB=$(O)/lib
+
+asan:
+	CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
+		$(MAKE) -C lib O=$(O)/asan/lib
+	CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
+		$(MAKE) -C selftests O=$(O)/asan/selftests LIB=$(O)/asan/lib
+
+check:
+	+@scripts/check $(O)
+
+demo:
+	@scripts/setup
+	+@$(MAKE) O=$(O) lib tools selftests
+	+@O=$(O) selftests/demo/run $(FILE)
+
+vm:
+	@scripts/setup
+	+@$(MAKE) O=$(O) lib tools selftests
+	+@O=$(O) selftests/vm/run --timeout 3600 -- sh -c '$(or $(CMD),exec setsid -c sh)'
+
+install: lib tools
+	$(MAKE) -C lib O=$(O)/lib $(dirs) install
+	$(MAKE) -C tools/capadm O=$(O)/tools LIB=$(O)/lib $(dirs) install
+
+modules_install: modules
+	$(kbuild) $(if $(DESTDIR),INSTALL_MOD_PATH='$(DESTDIR)') INSTALL_MOD_DIR=extra modules_install
+
+clean:
+	rm -rf $(O)
