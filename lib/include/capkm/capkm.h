@@ -1,0 +1,1146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libcapkm: capture windows and the error graph of capkm.
+ *
+ * The structs of the ABI (struct capkm_claim, struct capkm_report, the queries)
+ * and their enums come from linux/capkm.h and mean here what they mean there.
+ */
+#ifndef CAPKM_CAPKM_H
+#define CAPKM_CAPKM_H
+
+#include <linux/capkm.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CAPKM_API __attribute__((visibility("default")))
+
+/**
+ * DOC: Laws of the library
+ *
+ * Return: a function returns 0 or a negative errno, and does not set errno. An
+ * answer to a question (tainted, skipped, refused) is not an error: the call
+ * returns 0 and gives a result. Two functions that do a whole job, capkm_read()
+ * and capkm_window_close(), turn such an answer into -ESTALE. Every function
+ * may return, beside what it lists, what linux/capkm.h says of all operations.
+ *
+ * Errors: the last parameter, struct capkm_error, may be NULL. It is filled
+ * when the function does not return 0, and left alone otherwise.
+ *
+ * Threads: every function may be called by any number of threads at once on
+ * the same handle, except capkm_close(), which must be the last. A struct
+ * capkm_scope and a struct capkm_write_set are used by one thread at a time,
+ * not always the same.
+ *
+ * Fork: a handle belongs to the process that opened it. In a child every call
+ * on an inherited handle is -ECANCELED and changes nothing; capkm_close() there
+ * gives back the child's memory and file descriptor and ends nothing. The child
+ * opens a handle of its own. A handle does not survive exec.
+ *
+ * Growth: option structs and struct capkm_error begin with size_t sz, set by
+ * CAPKM_OPTS(). A library that does not know the end of a larger struct
+ * accepts it if that end is zero, and is -E2BIG else. NULL options are all 0.
+ *
+ * Structs of the ABI: functions that end in _query, and capkm_window_take(),
+ * use the ABI's struct: the caller sets size and what it asks, and finds the
+ * answer in the members out_.
+ *
+ * Texts: labels, reasons and modes may be NULL, and are cut at the length that
+ * the ABI allows.
+ */
+
+/*
+ * The initialiser of a struct that begins with sz; in C members may follow:
+ *
+ *	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+ *	struct capkm_cause why = CAPKM_OPTS(struct capkm_cause, .code = rc);
+ */
+#ifdef __cplusplus
+#define CAPKM_OPTS(type) capkm_opts_of<type>()
+#else
+#define CAPKM_OPTS(type, ...) { .sz = sizeof(type), __VA_ARGS__ }
+#endif
+
+#define CAPKM_VERSION_MAJOR	0
+#define CAPKM_VERSION_MINOR	1
+#define CAPKM_VERSION_PATCH	0
+
+/* Version of the library that runs, such as "0.1.0". */
+CAPKM_API const char *capkm_version(void);
+
+/* errors */
+
+#define CAPKM_NO_INDEX	UINT32_MAX
+
+/**
+ * struct capkm_error - why a call was refused
+ * @sz: sizeof(struct capkm_error), set by the caller
+ * @err: the negative errno that was returned
+ * @index: element of the array that is wrong (reads before writes), else
+ *	%CAPKM_NO_INDEX
+ * @failure: failure in the error graph behind it, 0 if there is none
+ * @text: one line, or one for each of several reasons: the call, the element,
+ *	what would be right. NUL-terminated
+ */
+struct capkm_error {
+	size_t sz;
+	int err;
+	uint32_t index;
+	uint64_t failure;
+	char text[512];
+};
+
+/* Names for messages; never NULL, static. "unknown" for other values. */
+CAPKM_API const char *capkm_result_name(uint32_t result);
+CAPKM_API const char *capkm_kind_name(uint32_t kind);
+CAPKM_API const char *capkm_state_name(uint32_t window_state);
+
+/* handles */
+
+struct capkm;
+
+/* retry_ms: answer at once instead of waiting. */
+#define CAPKM_RETRY_NONE	UINT32_MAX
+
+/**
+ * struct capkm_open_opts - for capkm_open()
+ * @sz: sizeof(struct capkm_open_opts)
+ * @flags: must be 0
+ * @retry_ms: how long calls on the handle wait for bytes that somebody else is
+ *	writing, in milliseconds; 0 for 1000, %CAPKM_RETRY_NONE for not at all
+ */
+struct capkm_open_opts {
+	size_t sz;
+	uint32_t flags;
+	uint32_t retry_ms;
+};
+
+/**
+ * capkm_open() - opens a handle: one session, one domain for life
+ * @path: a device node; "embedded:" for the engine inside this library, which
+ *	all embedded handles of a process share and which dies with it; "auto:"
+ *	for /dev/capkm or, where that cannot be opened, "embedded:". NULL is
+ *	$CAPKM_DEVICE or, if that is not set, "/dev/capkm". The kernel is never
+ *	replaced by the library unless "auto:" asks for it
+ * @opts: options or NULL
+ * @out: the handle; untouched on error
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -ENODEV, -ENXIO (no node, no module), -EACCES,
+ * -EPROTONOSUPPORT (library and kernel module do not fit; the text names both
+ * versions), -ENOTTY (not a capkm device), -EOPNOTSUPP (built without the
+ * engine), -EMFILE, -ENFILE, -ENOMEM, -EINVAL, -E2BIG
+ */
+CAPKM_API int capkm_open(const char *path, const struct capkm_open_opts *opts,
+			 struct capkm **out, struct capkm_error *err);
+
+/**
+ * capkm_close() - closes the handle and ends its session
+ * @c: handle or NULL
+ *
+ * What is open ends as if the process had died: scopes are torn down, windows
+ * orphaned. No other call on @c may run or follow.
+ */
+CAPKM_API void capkm_close(struct capkm *c);
+
+/**
+ * enum capkm_authority - who answers
+ * @CAPKM_AUTHORITY_KERNEL: the kernel module: it outlives the process, and
+ *	processes share it
+ * @CAPKM_AUTHORITY_EMBEDDED: the engine in this process
+ */
+enum capkm_authority {
+	CAPKM_AUTHORITY_KERNEL		= 1,
+	CAPKM_AUTHORITY_EMBEDDED	= 2,
+};
+CAPKM_API enum capkm_authority capkm_authority(const struct capkm *c);
+
+/**
+ * capkm_info() - what the authority said of itself when the handle was opened
+ * @c: handle
+ * @info: filled up to info->size, which the caller sets
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EINVAL
+ */
+CAPKM_API int capkm_info(const struct capkm *c, struct capkm_info *info,
+			 struct capkm_error *err);
+
+/* The descriptor behind the handle, which keeps it; -EOPNOTSUPP: embedded. */
+CAPKM_API int capkm_fd(const struct capkm *c);
+
+/**
+ * capkm_call() - one operation of the ABI as it is
+ * @c: handle
+ * @nr: enum capkm_nr
+ * @arg: its struct
+ *
+ * Everything else in this library is made of it. Starts again after -EINTR.
+ *
+ * Return: 0; what linux/capkm.h says of the operation
+ */
+CAPKM_API int capkm_call(struct capkm *c, unsigned int nr, void *arg);
+
+/* domains */
+
+/**
+ * struct capkm_domain_opts - for capkm_domain_create(), _attach(), _open()
+ * @sz: sizeof(struct capkm_domain_opts)
+ * @flags: CAPKM_DOMAIN_OPTS_*
+ * @mode: create: permission bits, 0 for 0600
+ * @max_streams: slots per device of this session, 0 for 32
+ * @backend: enum capkm_backend of this session
+ * @domain: attach: id instead of a name, else 0
+ * @owner_uid: attach: whose domain, with %CAPKM_DOMAIN_OPTS_OWNER
+ * @__reserved: must be 0
+ */
+struct capkm_domain_opts {
+	size_t sz;
+	uint32_t flags;
+	uint32_t mode;
+	uint32_t max_streams;
+	uint32_t backend;
+	uint64_t domain;
+	uint32_t owner_uid;
+	uint32_t __reserved;
+};
+/* create: the domain lives without sessions, until it is destroyed */
+#define CAPKM_DOMAIN_OPTS_PERSISTENT	(1u << 0)
+/* attach: owner_uid's domain of that name, not the caller's */
+#define CAPKM_DOMAIN_OPTS_OWNER		(1u << 1)
+
+/**
+ * capkm_domain_create() - makes a domain and attaches the handle, for life
+ * @c: handle that is not attached
+ * @name: unique for the caller's user, at most %CAPKM_NAME_MAX bytes; or NULL
+ * @opts: options or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EEXIST, -EISCONN, -EINVAL, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_domain_create(struct capkm *c, const char *name,
+				  const struct capkm_domain_opts *opts,
+				  struct capkm_error *err);
+
+/**
+ * capkm_domain_attach() - attaches the handle to a domain that exists, for life
+ * @c: handle that is not attached
+ * @name: name, or NULL with @opts->domain
+ * @opts: options or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT (also when only reports of it are left), -EACCES,
+ * -EISCONN, -EINVAL, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_domain_attach(struct capkm *c, const char *name,
+				  const struct capkm_domain_opts *opts,
+				  struct capkm_error *err);
+
+/**
+ * capkm_domain_open() - attaches to the caller's domain of that name, or makes it
+ * @c: handle that is not attached
+ * @name: name; with NULL the domain is new and has none
+ * @opts: options or NULL; not @opts->domain nor %CAPKM_DOMAIN_OPTS_OWNER
+ * @err: why not, or NULL
+ *
+ * Any number of processes may do so at once: they meet in one domain.
+ *
+ * Return: 0; -EACCES, -EISCONN, -EINVAL, -EDQUOT, -ENOMEM, -EAGAIN (others
+ * made and destroyed it all the time)
+ */
+CAPKM_API int capkm_domain_open(struct capkm *c, const char *name,
+				const struct capkm_domain_opts *opts,
+				struct capkm_error *err);
+
+/**
+ * capkm_domain_query() - state, owner and counts of the handle's domain
+ * @c: attached handle
+ * @query: query->size set by the caller
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOTCONN, -EINVAL
+ */
+CAPKM_API int capkm_domain_query(struct capkm *c,
+				 struct capkm_domain_query *query,
+				 struct capkm_error *err);
+
+/**
+ * capkm_domain_destroy() - ends a domain
+ * @c: handle, attached or not
+ * @domain: id, 0 for the handle's own
+ * @flags: 0 or %CAPKM_DOMAIN_DESTROY_F_FORCE
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM (not its owner), -EBUSY (other sessions are
+ * attached, and @flags does not say that they do not matter)
+ */
+CAPKM_API int capkm_domain_destroy(struct capkm *c, uint64_t domain,
+				   uint32_t flags, struct capkm_error *err);
+
+/* Ids, 0 while the handle is not attached. */
+CAPKM_API uint64_t capkm_domain_id(const struct capkm *c);
+CAPKM_API uint64_t capkm_session_id(const struct capkm *c);
+
+/* streams */
+
+/**
+ * struct capkm_where - a logical stream on a slot
+ * @stream: logical stream; 0 for the current one of the calling thread
+ * @device: UUID of the device, all zero for the host
+ * @slot: index of the pooled stream, with %CAPKM_WHERE_SLOT; else it is @stream
+ *	modulo the session's max_streams, and this must be 0
+ * @flags: CAPKM_WHERE_*
+ *
+ * NULL is the current stream on the host.
+ */
+struct capkm_where {
+	uint64_t stream;
+	uint8_t device[16];
+	uint32_t slot;
+	uint32_t flags;
+};
+#define CAPKM_WHERE_SLOT	(1u << 0)
+
+/**
+ * capkm_stream_create() - a logical stream that no other session can use
+ * @c: attached handle
+ * @label: shown to readers, or NULL
+ * @stream: its id, from %CAPKM_STREAM_FIRST up, never reused
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EACCES, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_stream_create(struct capkm *c, const char *label,
+				  uint64_t *stream, struct capkm_error *err);
+
+/**
+ * capkm_stream_query() - window, open scopes and sequence of a slot
+ * @c: attached handle
+ * @query: size, flags and place set by the caller; a place.stream of 0 becomes
+ *	the current one
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EPERM, -EINVAL
+ */
+CAPKM_API int capkm_stream_query(struct capkm *c,
+				 struct capkm_stream_query *query,
+				 struct capkm_error *err);
+
+/**
+ * capkm_stream_current() - the calling thread's logical stream
+ *
+ * The one that capkm_stream_pin() named, else a small number of the thread's
+ * own, below %CAPKM_STREAM_FIRST, which no other thread of the process has.
+ *
+ * Return: the id, never 0
+ */
+CAPKM_API uint64_t capkm_stream_current(void);
+
+/**
+ * capkm_stream_pin() - makes another stream the calling thread's current one
+ * @stream: the stream, for work that moves between threads; 0 unpins
+ *
+ * Return: what was pinned before, 0 if nothing, to be pinned again afterwards
+ */
+CAPKM_API uint64_t capkm_stream_pin(uint64_t stream);
+
+/* The calling thread goes back to its own stream. */
+CAPKM_API void capkm_stream_unpin(void);
+
+/* buffers */
+
+/**
+ * struct capkm_buffer_opts - for capkm_buffer_create()
+ * @sz: sizeof(struct capkm_buffer_opts)
+ * @device: UUID of the device, all zero for the host
+ * @address: device address, opaque, shown to readers
+ * @label: shown to readers, or NULL
+ * @flags: CAPKM_BUFFER_CREATE_F_*
+ * @__reserved: must be 0
+ */
+struct capkm_buffer_opts {
+	size_t sz;
+	uint8_t device[16];
+	uint64_t address;
+	const char *label;
+	uint32_t flags;
+	uint32_t __reserved;
+};
+
+/**
+ * capkm_buffer_create() - registers one allocation
+ * @c: attached handle
+ * @bytes: its size, not 0
+ * @opts: options or NULL
+ * @buffer: its id, never reused
+ * @err: why not, or NULL
+ *
+ * New memory is clean.
+ *
+ * Return: 0; -EINVAL, -EACCES, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_buffer_create(struct capkm *c, uint64_t bytes,
+				  const struct capkm_buffer_opts *opts,
+				  uint64_t *buffer, struct capkm_error *err);
+
+/**
+ * capkm_buffer_export() - lets the other sessions of the domain open it
+ * @c: attached handle
+ * @buffer: a buffer that the session holds
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EACCES
+ */
+CAPKM_API int capkm_buffer_export(struct capkm *c, uint64_t buffer,
+				  struct capkm_error *err);
+
+/**
+ * capkm_buffer_open() - takes a reference to an exported buffer
+ * @c: attached handle
+ * @buffer: id that another session exported
+ * @bytes: its size, or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EACCES (not exported), -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_buffer_open(struct capkm *c, uint64_t buffer,
+				uint64_t *bytes, struct capkm_error *err);
+
+/**
+ * capkm_buffer_close() - gives back one reference
+ * @c: attached handle
+ * @buffer: a buffer that the session holds
+ * @err: why not, or NULL
+ *
+ * A buffer that nobody holds ends with its taint, as soon as no scope, window
+ * or graph uses it.
+ *
+ * Return: 0; -ENOENT
+ */
+CAPKM_API int capkm_buffer_close(struct capkm *c, uint64_t buffer,
+				 struct capkm_error *err);
+
+/**
+ * capkm_buffer_reset() - this memory serves something else now: sheds its taint
+ * @c: attached handle
+ * @buffer: a buffer that the session holds
+ * @start: first byte
+ * @end: first byte after the range
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL, -EBUSY (a scope or a replay writes these bytes),
+ * -EACCES, -ENOMEM
+ */
+CAPKM_API int capkm_buffer_reset(struct capkm *c, uint64_t buffer,
+				 uint64_t start, uint64_t end,
+				 struct capkm_error *err);
+
+/**
+ * capkm_buffer_query() - state of a buffer and its ranges that are not clean
+ * @c: attached handle
+ * @query: size, buffer, from, ranges_uptr, ranges_len set by the caller
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL, -ENOMEM
+ */
+CAPKM_API int capkm_buffer_query(struct capkm *c,
+				 struct capkm_buffer_query *query,
+				 struct capkm_error *err);
+
+/* causes and answers */
+
+/**
+ * struct capkm_cause - why work failed, in the words of the caller
+ * @sz: sizeof(struct capkm_cause)
+ * @kind: enum capkm_kind up to %CAPKM_KIND_DRIVER; 0 for %CAPKM_KIND_GENERIC
+ * @code: the caller's code (a CUresult, an errno)
+ * @text: reason, or NULL
+ * @stack: opaque blob, or NULL; used by capkm_scope_fail()
+ * @stack_len: its bytes, at most %CAPKM_STACK_MAX
+ * @flags: CAPKM_SCOPE_EXIT_F_COMPLETE for capkm_scope_fail() and
+ *	capkm_graph_replay_fail(), else 0
+ */
+struct capkm_cause {
+	size_t sz;
+	uint32_t kind;
+	int32_t code;
+	const char *text;
+	const void *stack;
+	uint32_t stack_len;
+	uint32_t flags;
+};
+
+/**
+ * struct capkm_answer - the answer to a question
+ * @sz: sizeof(struct capkm_answer)
+ * @reports: array that the caller gives for reports, or NULL
+ * @reports_len: its length
+ * @out_reports: reports that there are; those beyond the array are lost
+ * @out_result: enum capkm_result
+ * @__reserved: must be 0
+ * @out_sequence: the domain's sequence, for capkm_check_unchanged()
+ */
+struct capkm_answer {
+	size_t sz;
+	struct capkm_report *reports;
+	uint32_t reports_len;
+	uint32_t out_reports;
+	uint32_t out_result;
+	uint32_t __reserved;
+	uint64_t out_sequence;
+};
+
+/* windows */
+
+/**
+ * struct capkm_window_opts - for capkm_window_prepare()
+ * @sz: sizeof(struct capkm_window_opts)
+ * @cookie: the caller's, kept with window and graph
+ * @mode: capture mode, shown to readers, or NULL
+ * @flags: 0 or %CAPKM_WINDOW_PREPARE_F_STRICT
+ * @__reserved: must be 0
+ */
+struct capkm_window_opts {
+	size_t sz;
+	uint64_t cookie;
+	const char *mode;
+	uint32_t flags;
+	uint32_t __reserved;
+};
+
+/**
+ * capkm_window_prepare() - opens a window on a slot; work still runs for real
+ * @c: attached handle
+ * @where: stream, which becomes the owner, and slot; or NULL
+ * @opts: options or NULL
+ * @window: its id, or NULL; 0 on a slot without graphs
+ * @err: why not ("graph_prepare: ..."), or NULL
+ *
+ * Return: 0; -EBUSY (already prepared, or already recording), -EACCES, -EPERM,
+ * -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_window_prepare(struct capkm *c,
+				   const struct capkm_where *where,
+				   const struct capkm_window_opts *opts,
+				   uint64_t *window, struct capkm_error *err);
+
+/**
+ * capkm_window_begin() - starts to record
+ * @c: attached handle
+ * @where: slot of the prepared window, or NULL; the owner stays
+ * @flags: 0, or %CAPKM_WINDOW_F_DRIVER_DONE for the second call on a hardware
+ *	slot, when the driver has begun
+ * @window: its id, or NULL
+ * @err: why not ("begin_capture: ..."), or NULL
+ *
+ * Call it before the driver begins; if the driver fails, capkm_window_abort().
+ *
+ * Return: 0; -EINVAL (nothing prepared), -EBUSY (already recording; a scope is
+ * open on the slot), -EOPNOTSUPP (no graphs)
+ */
+CAPKM_API int capkm_window_begin(struct capkm *c,
+				 const struct capkm_where *where,
+				 uint32_t flags, uint64_t *window,
+				 struct capkm_error *err);
+
+/**
+ * capkm_window_end() - stops to record; the window waits for seal or refuse
+ * @c: attached handle
+ * @where: slot, and the stream that decides the verdict; or NULL
+ * @window: 0 for the slot's, else it must be this one
+ * @flags: 0, or %CAPKM_WINDOW_F_DRIVER_DONE for the second call on a hardware
+ *	slot, when the driver has closed
+ * @out: verdict, id and owner, out->size set by the caller; or NULL
+ * @err: why not ("end_capture: ..."), or NULL
+ *
+ * Return: 0; -EINVAL (nothing recording), -ENOENT (@window is not there),
+ * -EBUSY (the driver opens or closes it), -EOPNOTSUPP (no graphs)
+ */
+CAPKM_API int capkm_window_end(struct capkm *c, const struct capkm_where *where,
+			       uint64_t window, uint32_t flags,
+			       struct capkm_window_end *out,
+			       struct capkm_error *err);
+
+/**
+ * capkm_window_seal() - turns a closed window into a graph
+ * @c: attached handle
+ * @window: id
+ * @flags: 0 or %CAPKM_WINDOW_SEAL_F_NO_INPUTS
+ * @graph: the graph; 0 if it was refused
+ * @answer: %CAPKM_CLEAN or %CAPKM_REFUSED, with up to 2 reports: why, and what
+ *	doomed it; or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0, also when it was refused; -ENOENT, -EPERM, -EINVAL (not closed),
+ * -EBUSY (the driver has not closed it), -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_window_seal(struct capkm *c, uint64_t window,
+				uint32_t flags, uint64_t *graph,
+				struct capkm_answer *answer,
+				struct capkm_error *err);
+
+/**
+ * capkm_window_refuse() - a closed window will never be a graph
+ * @c: attached handle
+ * @window: id
+ * @cause: why, or NULL; a kind of 0 is %CAPKM_KIND_DRIVER
+ * @answer: up to 2 reports; or NULL
+ * @err: why not, or NULL
+ *
+ * What it recorded is tainted.
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL (not closed)
+ */
+CAPKM_API int capkm_window_refuse(struct capkm *c, uint64_t window,
+				  const struct capkm_cause *cause,
+				  struct capkm_answer *answer,
+				  struct capkm_error *err);
+
+/**
+ * capkm_window_close() - end and seal in one, for software slots
+ * @c: attached handle of %CAPKM_BACKEND_SOFTWARE
+ * @where: slot and stream, or NULL
+ * @graph: the graph
+ * @answer: when the window was refused: 1 report, why; or 2, what doomed it;
+ *	or NULL
+ * @err: why not ("end_capture: ..."), the explanation first and what doomed it
+ *	second; or NULL
+ *
+ * Afterwards the slot has no window, whatever came of it: a window that was
+ * only prepared is aborted, one that could not be sealed for want of memory is
+ * refused.
+ *
+ * Return: 0; -ESTALE (refused: doomed, or closed by another stream than its
+ * owner), -EINVAL (nothing was recording), -EOPNOTSUPP, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_window_close(struct capkm *c,
+				 const struct capkm_where *where,
+				 uint64_t *graph, struct capkm_answer *answer,
+				 struct capkm_error *err);
+
+/**
+ * capkm_window_take() - reads what a closed window recorded, each element once
+ * @c: attached handle
+ * @take: size, window, flags and arrays set by the caller
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL (not closed), -ENOMEM
+ */
+CAPKM_API int capkm_window_take(struct capkm *c, struct capkm_window_take *take,
+				struct capkm_error *err);
+
+/**
+ * capkm_window_record() - adds claims of recorded work that had no scope
+ * @c: attached handle
+ * @window: id; does nothing while it is only prepared
+ * @reads: what the work reads
+ * @reads_len: length of @reads
+ * @writes: what it writes
+ * @writes_len: length of @writes
+ * @flags: 0 or %CAPKM_WINDOW_RECORD_F_SEEN
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL, -EMSGSIZE, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_window_record(struct capkm *c, uint64_t window,
+				  const struct capkm_claim *reads,
+				  uint32_t reads_len,
+				  const struct capkm_claim *writes,
+				  uint32_t writes_len, uint32_t flags,
+				  struct capkm_error *err);
+
+/**
+ * capkm_window_retain() - host bytes that must live as long as the graph
+ * @c: attached handle
+ * @window: id
+ * @retained: the bytes
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL, -EOVERFLOW, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_window_retain(struct capkm *c, uint64_t window,
+				  const struct capkm_retained *retained,
+				  struct capkm_error *err);
+
+/**
+ * capkm_window_abort() - the slot has no window afterwards
+ * @c: attached handle
+ * @where: slot, or NULL
+ * @window: the window that it had, 0 if none; or NULL
+ * @err: why not, or NULL
+ *
+ * What a recording window had recorded is tainted.
+ *
+ * Return: 0
+ */
+CAPKM_API int capkm_window_abort(struct capkm *c,
+				 const struct capkm_where *where,
+				 uint64_t *window, struct capkm_error *err);
+
+/**
+ * capkm_window_fail() - dooms a window
+ * @c: attached handle; any session of the domain may
+ * @window: id; does nothing while it is only prepared
+ * @stream: stream whose call failed, 0 for the current one
+ * @label: which operation failed, or NULL
+ * @cause: why, or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL (it is not open any more), -EACCES, -ENOMEM
+ */
+CAPKM_API int capkm_window_fail(struct capkm *c, uint64_t window,
+				uint64_t stream, const char *label,
+				const struct capkm_cause *cause,
+				struct capkm_error *err);
+
+/**
+ * capkm_window_query() - state, owner and counts of a window
+ * @c: attached handle
+ * @query: size, and window or flags and place, set by the caller; a
+ *	place.stream of 0 becomes the current one when window is 0
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL
+ */
+CAPKM_API int capkm_window_query(struct capkm *c,
+				 struct capkm_window_query *query,
+				 struct capkm_error *err);
+
+/**
+ * capkm_window_abandon() - closes a window whose owner does not come back
+ * @c: attached handle of its opener or of the domain's owner
+ * @window: an open, closed or orphaned window
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM
+ */
+CAPKM_API int capkm_window_abandon(struct capkm *c, uint64_t window,
+				   struct capkm_error *err);
+
+/* write sets */
+
+/*
+ * What a unit of work is going to write. A handle keeps one list, which is
+ * handed out empty and with its memory, and comes back by itself when the
+ * scope is left or skipped: a loop of scopes allocates nothing.
+ */
+struct capkm_write_set;
+
+/**
+ * capkm_write_set_get() - an empty list
+ * @c: handle
+ * @out: the handle's list or, while that is out, a new one
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOMEM
+ */
+CAPKM_API int capkm_write_set_get(struct capkm *c,
+				  struct capkm_write_set **out,
+				  struct capkm_error *err);
+
+/**
+ * capkm_write_set_add() - adds a range
+ * @set: list
+ * @buffer: buffer
+ * @start: first byte
+ * @end: first byte after the range
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOMEM, -EMSGSIZE (the handle's authority does not take as many)
+ */
+CAPKM_API int capkm_write_set_add(struct capkm_write_set *set, uint64_t buffer,
+				  uint64_t start, uint64_t end,
+				  struct capkm_error *err);
+
+/* The list's elements, valid until the next call on it. */
+CAPKM_API const struct capkm_claim *
+capkm_write_set_claims(const struct capkm_write_set *set, uint32_t *len);
+
+/* Gives back a list that no scope took. NULL is fine. */
+CAPKM_API void capkm_write_set_put(struct capkm_write_set *set);
+
+/* scopes */
+
+/**
+ * struct capkm_scope_opts - for capkm_scope_enter() and _enter_set()
+ * @sz: sizeof(struct capkm_scope_opts)
+ * @label: name of the work, shown in reports, or NULL
+ * @flags: 0 or %CAPKM_SCOPE_ENTER_F_POISON
+ * @retry_ms: how long to wait for an input that somebody else is writing, in
+ *	milliseconds; 0 for the handle's, %CAPKM_RETRY_NONE for not at all
+ */
+struct capkm_scope_opts {
+	size_t sz;
+	const char *label;
+	uint32_t flags;
+	uint32_t retry_ms;
+};
+
+/**
+ * struct capkm_scope - the bracket around one unit of work
+ * @id: id while it is open, else 0
+ * @sequence: the domain's sequence at the enter, the slot's at the exit
+ * @failure: skipped: of the input. Left: that the written bytes carry, 0: none
+ * @result: %CAPKM_CLEAN: entered; %CAPKM_SKIPPED: the work must not run
+ * @__reserved: not used
+ * @set: the list that comes back at the exit
+ */
+struct capkm_scope {
+	uint64_t id;
+	uint64_t sequence;
+	uint64_t failure;
+	uint32_t result;
+	uint32_t __reserved;
+	struct capkm_write_set *set;
+};
+
+/**
+ * capkm_scope_enter() - before a unit of work
+ * @c: attached handle
+ * @where: stream and slot that the work is issued on, or NULL
+ * @reads: what the work reads
+ * @reads_len: length of @reads
+ * @writes: what it is going to write
+ * @writes_len: length of @writes
+ * @opts: options or NULL
+ * @scope: filled; look at scope->result: when it is %CAPKM_SKIPPED the work
+ *	must not run and there is nothing to exit. Untouched on error
+ * @why: when it is skipped, or -EAGAIN: the input; or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EAGAIN (an input is still being written after retry_ms, nothing
+ * has changed), -ENOENT, -EINVAL, -EPERM, -EACCES, -EBUSY (the driver opens or
+ * closes a window on the slot), -EMSGSIZE, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_scope_enter(struct capkm *c,
+				const struct capkm_where *where,
+				const struct capkm_claim *reads,
+				uint32_t reads_len,
+				const struct capkm_claim *writes,
+				uint32_t writes_len,
+				const struct capkm_scope_opts *opts,
+				struct capkm_scope *scope,
+				struct capkm_report *why,
+				struct capkm_error *err);
+
+/**
+ * capkm_scope_enter_set() - the same with a pooled list
+ * @c: attached handle
+ * @where: stream and slot that the work is issued on, or NULL
+ * @reads: what the work reads
+ * @reads_len: length of @reads
+ * @set: what it is going to write. Belongs to the scope from now on, and is
+ *	given back when it is skipped or left; on error it stays the caller's
+ * @opts: options or NULL
+ * @scope: filled, see capkm_scope_enter()
+ * @why: when it is skipped, or -EAGAIN: the input; or NULL
+ * @err: why not, or NULL
+ *
+ * Return: see capkm_scope_enter()
+ */
+CAPKM_API int capkm_scope_enter_set(struct capkm *c,
+				    const struct capkm_where *where,
+				    const struct capkm_claim *reads,
+				    uint32_t reads_len,
+				    struct capkm_write_set *set,
+				    const struct capkm_scope_opts *opts,
+				    struct capkm_scope *scope,
+				    struct capkm_report *why,
+				    struct capkm_error *err);
+
+/**
+ * capkm_scope_exit() - the work was issued, or is done
+ * @c: handle
+ * @scope: an entered scope; one that was skipped is nothing to do
+ * @flags: 0, or %CAPKM_SCOPE_EXIT_F_COMPLETE when it is finished
+ * @err: why not, or NULL
+ *
+ * Does not fail for memory or limits.
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL
+ */
+CAPKM_API int capkm_scope_exit(struct capkm *c, struct capkm_scope *scope,
+			       uint32_t flags, struct capkm_error *err);
+
+/**
+ * capkm_scope_fail() - the work failed: what it writes carries the cause
+ * @c: handle
+ * @scope: an entered scope; one that was skipped is nothing to do
+ * @cause: why, or NULL
+ * @err: why not, or NULL
+ *
+ * Does not fail for memory or limits.
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL
+ */
+CAPKM_API int capkm_scope_fail(struct capkm *c, struct capkm_scope *scope,
+			       const struct capkm_cause *cause,
+			       struct capkm_error *err);
+
+/* bytes */
+
+/**
+ * capkm_check() - may these bytes be read
+ * @c: attached handle
+ * @claims: which bytes
+ * @len: length of @claims
+ * @answer: %CAPKM_CLEAN or %CAPKM_TAINTED with reports
+ * @err: why not, or NULL
+ *
+ * Return: 0, also when they are tainted; -ENOENT, -EINVAL, -EMSGSIZE, -ENOMEM
+ */
+CAPKM_API int capkm_check(struct capkm *c, const struct capkm_claim *claims,
+			  uint32_t len, struct capkm_answer *answer,
+			  struct capkm_error *err);
+
+/**
+ * capkm_check_unchanged() - and are they still as they were
+ * @c: attached handle
+ * @claims: which bytes
+ * @len: length of @claims
+ * @since: out_sequence of an earlier check
+ * @answer: also %CAPKM_CHANGED: clean, but a buffer was touched since
+ * @err: why not, or NULL
+ *
+ * Return: see capkm_check()
+ */
+CAPKM_API int capkm_check_unchanged(struct capkm *c,
+				    const struct capkm_claim *claims,
+				    uint32_t len, uint64_t since,
+				    struct capkm_answer *answer,
+				    struct capkm_error *err);
+
+/**
+ * struct capkm_read_opts - for capkm_read()
+ * @sz: sizeof(struct capkm_read_opts)
+ * @copy: copies the bytes of the claim from src to dst, instead of memcpy();
+ *	0 or a negative errno, which ends the read
+ * @context: first argument of @copy
+ * @report: filled when the read is -ESTALE or -EAGAIN, if not NULL
+ * @flags: must be 0
+ * @retry_ms: how long to try while somebody writes the bytes, in milliseconds;
+ *	0 for the handle's, %CAPKM_RETRY_NONE for not at all
+ */
+struct capkm_read_opts {
+	size_t sz;
+	int (*copy)(void *context, void *dst, const void *src,
+		    const struct capkm_claim *claim);
+	void *context;
+	struct capkm_report *report;
+	uint32_t flags;
+	uint32_t retry_ms;
+};
+
+/**
+ * capkm_read() - copies bytes that can be trusted
+ * @c: attached handle
+ * @claim: which bytes
+ * @dst: where to, as large as the claim. Its contents are undefined on error
+ * @src: where the claim's first byte is, as @opts->copy or memcpy() needs it
+ * @opts: options or NULL
+ * @err: why not, or NULL
+ *
+ * Checks, copies, and checks that nobody has touched the buffer meanwhile,
+ * else tries again.
+ *
+ * Return: 0; -ESTALE (tainted: err->failure and the text say why), -EAGAIN
+ * (still being written after retry_ms), -ENOENT, -EINVAL, -ENOMEM, what copy
+ * returned
+ */
+CAPKM_API int capkm_read(struct capkm *c, const struct capkm_claim *claim,
+			 void *dst, const void *src,
+			 const struct capkm_read_opts *opts,
+			 struct capkm_error *err);
+
+/**
+ * capkm_taint() - these bytes cannot be trusted
+ * @c: attached handle
+ * @claims: which bytes
+ * @len: length of @claims
+ * @stream: stream that says so, 0 for the current one
+ * @cause: why, or NULL
+ * @failure: the new failure, 0 if the claims are empty; or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL, -EACCES, -EMSGSIZE, -ENOSPC, -ENOMEM
+ */
+CAPKM_API int capkm_taint(struct capkm *c, const struct capkm_claim *claims,
+			  uint32_t len, uint64_t stream,
+			  const struct capkm_cause *cause, uint64_t *failure,
+			  struct capkm_error *err);
+
+/**
+ * capkm_taint_with() - the same with a failure that exists
+ * @c: attached handle
+ * @claims: which bytes
+ * @len: length of @claims
+ * @stream: stream that says so, 0 for the current one
+ * @failure: a failure of the domain
+ * @err: why not, or NULL
+ *
+ * Return: see capkm_taint()
+ */
+CAPKM_API int capkm_taint_with(struct capkm *c,
+			       const struct capkm_claim *claims, uint32_t len,
+			       uint64_t stream, uint64_t failure,
+			       struct capkm_error *err);
+
+/**
+ * capkm_written() - these bytes were written well, without a scope
+ * @c: attached handle
+ * @claims: which bytes
+ * @len: length of @claims
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL, -EACCES, -EMSGSIZE, -ENOMEM
+ */
+CAPKM_API int capkm_written(struct capkm *c, const struct capkm_claim *claims,
+			    uint32_t len, struct capkm_error *err);
+
+/* graphs */
+
+/**
+ * struct capkm_replay_opts - for capkm_graph_replay_begin()
+ * @sz: sizeof(struct capkm_replay_opts)
+ * @flags: must be 0
+ * @retry_ms: how long to wait for an input that somebody else is writing, in
+ *	milliseconds; 0 for the handle's, %CAPKM_RETRY_NONE for not at all
+ */
+struct capkm_replay_opts {
+	size_t sz;
+	uint32_t flags;
+	uint32_t retry_ms;
+};
+
+/**
+ * capkm_graph_replay_begin() - before a graph is launched
+ * @c: attached handle
+ * @graph: a graph of this process
+ * @where: stream and slot that it is launched on, or NULL
+ * @opts: options or NULL
+ * @result: %CAPKM_CLEAN: launch it, then end. %CAPKM_SKIPPED (an input is
+ *	tainted) and %CAPKM_REFUSED (the slot is recording): do neither
+ * @why: when it is not clean, or -EAGAIN: the input; or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EAGAIN (an input is still being written), -ENOENT (unknown or
+ * destroyed), -EPERM, -EBUSY, -EOPNOTSUPP, -ENOMEM
+ */
+CAPKM_API int capkm_graph_replay_begin(struct capkm *c, uint64_t graph,
+				       const struct capkm_where *where,
+				       const struct capkm_replay_opts *opts,
+				       uint32_t *result,
+				       struct capkm_report *why,
+				       struct capkm_error *err);
+
+/**
+ * capkm_graph_replay_end() - the graph was launched
+ * @c: handle
+ * @graph: a graph that is being replayed
+ * @flags: 0, or %CAPKM_SCOPE_EXIT_F_COMPLETE when it is finished
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL
+ */
+CAPKM_API int capkm_graph_replay_end(struct capkm *c, uint64_t graph,
+				     uint32_t flags, struct capkm_error *err);
+
+/**
+ * capkm_graph_replay_fail() - the launch failed: all that it writes is tainted
+ * @c: handle
+ * @graph: a graph that is being replayed
+ * @cause: why, or NULL
+ * @failure: that its buffers carry now, or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL
+ */
+CAPKM_API int capkm_graph_replay_fail(struct capkm *c, uint64_t graph,
+				      const struct capkm_cause *cause,
+				      uint64_t *failure,
+				      struct capkm_error *err);
+
+/**
+ * capkm_graph_destroy() - forgets a graph
+ * @c: handle
+ * @graph: id, not 0; one that is unknown or destroyed already is harmless
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EPERM, -EINVAL, -EBUSY (it is being replayed)
+ */
+CAPKM_API int capkm_graph_destroy(struct capkm *c, uint64_t graph,
+				  struct capkm_error *err);
+
+/**
+ * capkm_graph_query() - claims and counts of a graph
+ * @c: attached handle
+ * @query: size, graph, flags, from and the array set by the caller
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EINVAL, -ENOMEM
+ */
+CAPKM_API int capkm_graph_query(struct capkm *c,
+				struct capkm_graph_query *query,
+				struct capkm_error *err);
+
+/* failures */
+
+/**
+ * capkm_failure_query() - a failure, the work skipped for it, who carries it
+ * @c: attached handle
+ * @query: size, failure, buffer and the arrays set by the caller
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT (also when nothing carries it any more), -EINVAL, -ENOMEM
+ */
+CAPKM_API int capkm_failure_query(struct capkm *c,
+				  struct capkm_failure_query *query,
+				  struct capkm_error *err);
+
+/**
+ * capkm_report_text() - a report as text
+ * @report: the report
+ * @hops: work skipped between the buffer and the failure, newest first
+ * @hops_len: length of @hops
+ * @dropped: skip records that are no longer remembered
+ * @text: one line for each hop, for the dropped ones, and for the failure;
+ *	cut at @size, always NUL-terminated
+ * @size: bytes of @text, not 0
+ *
+ * Return: 0; -EMSGSIZE (cut), -EINVAL
+ */
+CAPKM_API int capkm_report_text(const struct capkm_report *report,
+				const struct capkm_hop *hops, uint32_t hops_len,
+				uint64_t dropped, char *text, size_t size);
+
+/**
+ * capkm_failure_text() - asks for a failure and its chain, and gives the text
+ * @c: attached handle
+ * @failure: id, of a report
+ * @buffer: buffer that the report was about, 0 for none
+ * @text: see capkm_report_text()
+ * @size: bytes of @text, not 0
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EMSGSIZE (cut), -ENOENT, -EINVAL, -ENOMEM
+ */
+CAPKM_API int capkm_failure_text(struct capkm *c, uint64_t failure,
+				 uint64_t buffer, char *text, size_t size,
+				 struct capkm_error *err);
+
+#ifdef __cplusplus
+}
+
+template <typename T> inline T capkm_opts_of()
+{
+	T opts = T();
+
+	opts.sz = sizeof(T);
+	return opts;
+}
+#endif
+
+#endif /* CAPKM_CAPKM_H */
