@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the rooms around the engine know of each other:
+ *
+ *	main.c		init and exit, parameters, the work queue
+ *	chardev.c	/dev/capkm: calls, and the end of clients
+ *	netlink.c	generic netlink: dumps, abandon
+ *	host.c		what the engine asks of its host
+ */
+#ifndef CAPKM_H
+#define CAPKM_H
+
+#include <linux/init.h>
+
+struct capkm_caller;
+struct workqueue_struct;
+
+/* For what may take long or must not run where it is noticed. */
+extern struct workqueue_struct *capkm_wq;
+
+/* engine/domain.c: seconds that a domain is kept for its reports. */
+extern unsigned int capkm_linger_s;
+
+/*
+ * The current task as a caller. What it borrows is valid while the task runs
+ * the call.
+ */
+void capkm_caller_init(struct capkm_caller *who);
+
+int __init capkm_chardev_init(void);
+void capkm_chardev_exit(void);
+
+int __init capkm_netlink_init(void);
+void capkm_netlink_exit(void);
+
+#endif /* CAPKM_H */

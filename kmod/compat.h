@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The only place that knows kernel versions. The code is written for the newest. */
+#ifndef CAPKM_COMPAT_H
+#define CAPKM_COMPAT_H
+
+#include <linux/version.h>
+#include <net/genetlink.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "capkm needs Linux 6.1 or newer"
+#endif
+
+/*
+ * 6.6 (7288dd2fd488) wraps the attributes of a dump in a struct genl_info.
+ * To be deleted when 6.1 is no longer supported.
+ */
+static inline struct nlattr **capkm_dump_attrs(struct netlink_callback *cb)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
+	return genl_dumpit_info(cb)->attrs;
+#else
+	return genl_info_dump(cb)->attrs;
+#endif
+}
+
+#endif /* CAPKM_COMPAT_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The kernel as the engine's host: see engine/host.h. */
+#ifndef CAPKM_HOST_KERNEL_H
+#define CAPKM_HOST_KERNEL_H
+
+#include <linux/build_bug.h>
+#include <linux/compiler.h>
+#include <linux/container_of.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/limits.h>
+#include <linux/lockdep.h>
+#include <linux/minmax.h>
+#include <linux/mutex.h>
+#include <linux/overflow.h>
+#include <linux/stddef.h>
+#include <linux/string.h>
+#include <linux/types.h>
+
+struct host_mutex {
+	struct mutex mutex;
+};
+
+/* A macro, so that lockdep sees a class for each kind of lock. */
+#define host_mutex_init(m) mutex_init(&(m)->mutex)
+
+static inline void host_lock(struct host_mutex *m)
+{
+	mutex_lock(&m->mutex);
+}
+
+static inline void host_unlock(struct host_mutex *m)
+{
+	mutex_unlock(&m->mutex);
+}
+
+static inline void host_assert_held(const struct host_mutex *m)
+{
+	lockdep_assert_held(&m->mutex);
+}
+
+#endif /* CAPKM_HOST_KERNEL_H */

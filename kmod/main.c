@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Loading and unloading. */
+#include <linux/module.h>
+#include <linux/workqueue.h>
+
+#include "capkm.h"
+#include "engine/engine.h"
+
+#define REAP_PERIOD	(5 * HZ)
+
+module_param_named(linger_s, capkm_linger_s, uint, 0644);
+MODULE_PARM_DESC(linger_s,
+		 "seconds that a domain is kept after its last session, for its reports");
+
+struct workqueue_struct *capkm_wq;
+
+static void reap(struct work_struct *work);
+static DECLARE_DELAYED_WORK(reap_work, reap);
+
+static void reap(struct work_struct *work)
+{
+	capkm_engine_reap();
+	queue_delayed_work(capkm_wq, &reap_work, REAP_PERIOD);
+}
+
+static int __init capkm_init(void)
+{
+	int err;
+
+	err = capkm_engine_init();
+	if (err)
+		return err;
+
+	err = -ENOMEM;
+	capkm_wq = alloc_workqueue("capkm", WQ_UNBOUND, 0);
+	if (!capkm_wq)
+		goto err_engine;
+
+	err = capkm_netlink_init();
+	if (err)
+		goto err_wq;
+
+	err = capkm_chardev_init();
+	if (err)
+		goto err_netlink;
+
+	queue_delayed_work(capkm_wq, &reap_work, REAP_PERIOD);
+	pr_info("version " CAPKM_VERSION ", ABI %u\n", CAPKM_ABI_VERSION);
+	return 0;
+
+err_netlink:
+	capkm_netlink_exit();
+err_wq:
+	destroy_workqueue(capkm_wq);
+err_engine:
+	capkm_engine_exit();
+	return err;
+}
+
+static void __exit capkm_exit(void)
+{
+	cancel_delayed_work_sync(&reap_work);
+	capkm_chardev_exit();
+	capkm_netlink_exit();
+	destroy_workqueue(capkm_wq);
+	capkm_engine_exit();
+}
+
+module_init(capkm_init);
+module_exit(capkm_exit);
+
+MODULE_AUTHOR("The capkm authors");
+MODULE_DESCRIPTION("CUDA-graph capture windows and an error graph, kept in the kernel");
+MODULE_LICENSE("Dual MIT/GPL");
+MODULE_VERSION(CAPKM_VERSION);
