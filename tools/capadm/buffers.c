@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* capadm buffers */
+#include <stdlib.h>
+
+#include <linux/capkm.h>
+#include <linux/capkm_netlink.h>
+
+#include "capadm.h"
+
+static const char *const state_names[] = { "exported", "unallocated", "hidden", NULL };
+
+static const struct field fields[] = {
+	{ CAPKM_A_BUFFER_DOMAIN,	FIELD_NUMBER,	"domain" },
+	{ CAPKM_A_BUFFER_ID,		FIELD_NUMBER,	"id" },
+	{ CAPKM_A_BUFFER_BYTES,		FIELD_NUMBER,	"bytes" },
+	{ CAPKM_A_BUFFER_DEVICE,	FIELD_UUID,	"device" },
+	{ CAPKM_A_BUFFER_ADDRESS,	FIELD_NUMBER,	"address" },
+	{ CAPKM_A_BUFFER_STATE,		FIELD_FLAGS,	"state", state_names },
+	{ CAPKM_A_BUFFER_SEQUENCE,	FIELD_NUMBER,	"sequence" },
+	{ CAPKM_A_BUFFER_CLAIMS,	FIELD_NUMBER,	"claims" },
+	{ CAPKM_A_BUFFER_FAILURES,	FIELD_NUMBER,	"failures" },
+	{ CAPKM_A_BUFFER_SESSION,	FIELD_NUMBER,	"session" },
+	{ CAPKM_A_BUFFER_HOLDERS,	FIELD_NUMBER,	"holders" },
+	{ CAPKM_A_BUFFER_USES,		FIELD_NUMBER,	"uses" },
+	{ CAPKM_A_BUFFER_LABEL,		FIELD_TEXT,	"label" },
+	{}
+};
+
+static const struct column columns[] = {
+	{ "DOMAIN", true }, { "BUFFER", true }, { "SIZE", true }, { "DEVICE" },
+	{ "STATE" }, { "SESSION", true }, { "HOLDERS", true }, { "USES", true },
+	{ "CLAIMS", true }, { "FAILURES", true }, { "LABEL" },
+};
+
+static char *state(struct nlattr **attrs)
+{
+	char *s = field_text(fields, CAPKM_A_BUFFER_STATE, attrs);
+
+	if (*s)
+		return s;
+	free(s);
+	return format("private");
+}
+
+static char *device(struct nlattr **attrs)
+{
+	char *s = field_text(fields, CAPKM_A_BUFFER_DEVICE, attrs);
+	char *head = format("%.8s", s);
+
+	free(s);
+	return head;
+}
+
+static void add_row(struct table *t, struct nlattr **attrs)
+{
+	table_row(t,
+		  format_id(get_number(attrs[CAPKM_A_BUFFER_DOMAIN])),
+		  format_id(get_number(attrs[CAPKM_A_BUFFER_ID])),
+		  format_bytes(get_number(attrs[CAPKM_A_BUFFER_BYTES])),
+		  device(attrs), state(attrs),
+		  format_id(get_number(attrs[CAPKM_A_BUFFER_SESSION])),
+		  format_count(get_number(attrs[CAPKM_A_BUFFER_HOLDERS])),
+		  format_count(get_number(attrs[CAPKM_A_BUFFER_USES])),
+		  format_count(get_number(attrs[CAPKM_A_BUFFER_CLAIMS])),
+		  format_count(get_number(attrs[CAPKM_A_BUFFER_FAILURES])),
+		  field_text(fields, CAPKM_A_BUFFER_LABEL, attrs));
+}
+
+static const struct listing listing = {
+	.key = "buffers",
+	.fields = fields,
+	.columns = columns,
+	.columns_n = ARRAY_SIZE(columns),
+	.row = add_row,
+};
+
+int cmd_buffers(const struct request *rq)
+{
+	const struct query query = {
+		.cmd = CAPKM_CMD_BUFFER_GET,
+		.domain_attr = CAPKM_A_BUFFER_DOMAIN,
+	};
+
+	return list_records(rq, query, &listing);
+}

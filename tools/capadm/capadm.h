@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of capadm know of each other:
+ *
+ *	main.c		the table of commands, the command line
+ *	domains.c windows.c buffers.c failures.c abandon.c version.c
+ *			one group of commands each
+ *	record.c	attributes of a netlink record, by table, as JSON and text
+ *	list.c		a list of records
+ *	netlink.c	talks to the kernel
+ *	print.c		tables, JSON, errors
+ *
+ * A function that returns a status returns EXIT_OK or, after it has told the
+ * user why, EXIT_FAILED or EXIT_USAGE.
+ */
+#ifndef CAPADM_H
+#define CAPADM_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <json-c/json.h>
+#include <netlink/attr.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof(*(a)))
+#define PRINTF(a, b) __attribute__((__format__(__printf__, a, b)))
+
+enum {
+	EXIT_OK		= 0,
+	EXIT_FAILED	= 1,	/* it could not be done */
+	EXIT_USAGE	= 2,	/* the command line is wrong */
+};
+
+/* Of the JSON. It changes when a member goes or changes its meaning. */
+#define JSON_SCHEMA 1
+
+enum option {
+	OPT_HISTORY	= 1 << 0,
+	OPT_ORPHANS	= 1 << 1,
+	OPT_REPORTS	= 1 << 2,
+};
+
+/* What the user asks for. */
+struct request {
+	bool json;
+	unsigned int options;	/* enum option */
+	int argc;		/* the command's arguments only */
+	char **argv;
+};
+
+int cmd_domains(const struct request *rq);
+int cmd_windows(const struct request *rq);
+int cmd_buffers(const struct request *rq);
+int cmd_failures(const struct request *rq);
+int cmd_abandon(const struct request *rq);
+int cmd_version(const struct request *rq);
+
+/*
+ * The id of the domain that @arg names: an id or a name. A name is first one
+ * of the user's own, then the only one of somebody else. (domains.c)
+ */
+int find_domain(const struct request *rq, const char *arg, uint64_t *id);
+/* Checks that @arg is an id. */
+int parse_id(const struct request *rq, const char *what, const char *arg,
+	     uint64_t *id);
+
+/* ---- record.c ---- */
+
+enum field_type {
+	FIELD_NUMBER,
+	FIELD_SIGNED,
+	FIELD_BOOL,
+	FIELD_MODE,	/* permission bits, "0600" */
+	FIELD_TEXT,
+	FIELD_UUID,	/* absent: the host */
+	FIELD_ENUM,	/* one of names */
+	FIELD_FLAGS,	/* bit set of names */
+	FIELD_RECORD,	/* nested, by fields */
+};
+
+struct field {
+	int attr;
+	enum field_type type;
+	const char *key;
+	const char *const *names;	/* by value or bit, NULL at the end */
+	const struct field *fields;	/* key NULL at the end */
+};
+
+extern const struct field failure_fields[];	/* failures.c */
+
+uint64_t get_number(struct nlattr *attr);
+/* As it came, not NULL: use print_text() or escape(). */
+const char *get_text(struct nlattr *attr);
+struct json_object *record_json(const struct field *fields,
+				struct nlattr **attrs);
+/* The value of @attr as text for people; the caller frees it. */
+char *field_text(const struct field *fields, int attr, struct nlattr **attrs);
+
+/* ---- netlink.c ---- */
+
+/* The highest attribute of any set. */
+#define ATTR_MAX 63
+
+struct query {
+	int cmd;		/* CAPKM_CMD_*_GET */
+	int domain_attr;
+	uint64_t domain;	/* 0 for all */
+	int flag_attr;		/* 0 for none */
+};
+
+int kernel_dump(const struct request *rq, const struct query *query,
+	    void (*record)(struct nlattr **attrs, void *ctx), void *ctx);
+int kernel_abandon(const struct request *rq, uint64_t domain, uint64_t window);
+
+/* ---- print.c ---- */
+
+#define LINE_MAX_COLUMNS 100
+
+struct column {
+	const char *title;
+	bool right;		/* aligned */
+};
+
+struct table;
+
+/* The last column is cut so that a line fits. */
+struct table *table_new(const struct column *columns, size_t n);
+/* One char * for each column, which the table frees. */
+void table_row(struct table *t, ...);
+/* A text below the last row, wrapped and indented. */
+void table_note(struct table *t, const char *label, const char *text);
+void table_print_and_free(struct table *t);
+
+char *format(const char *fmt, ...) PRINTF(1, 2);
+/* Harmless on a terminal: control characters and broken UTF-8 as \xNN. */
+char *escape(const char *text);
+char *format_count(uint64_t n);
+char *format_id(uint64_t id);		/* 0 is "-" */
+char *format_bytes(uint64_t n);
+/* Time since @ns of CLOCK_REALTIME; "-" for 0. */
+char *format_age(uint64_t ns);
+
+void *must(void *p);			/* memory or exit */
+
+/* {"schema": 1, @key: @value} on stdout. Takes @value over. */
+int print_json(const char *key, struct json_object *value);
+/* A JSON string of bytes that may not be UTF-8. */
+struct json_object *json_text(const char *text);
+
+/* One line, or an object, on stderr. @err: errno, or 0. Returns EXIT_FAILED. */
+int fail(const struct request *rq, int err, const char *fmt, ...) PRINTF(3, 4);
+/* The same for a wrong command line. Returns EXIT_USAGE. */
+int usage(const struct request *rq, const char *fmt, ...) PRINTF(2, 3);
+
+/* ---- list.c ---- */
+
+/* A command that lists records, as a table or as JSON. */
+struct listing {
+	const char *key;		/* of the list, in JSON */
+	const struct field *fields;
+	const struct column *columns;
+	size_t columns_n;
+	void (*row)(struct table *t, struct nlattr **attrs);
+	bool (*keep)(struct nlattr **attrs);	/* NULL keeps all */
+};
+
+/* The command's argument, if there is one, is a domain. */
+int list_records(const struct request *rq, struct query query,
+		 const struct listing *listing);
+
+#endif /* CAPADM_H */

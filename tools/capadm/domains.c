@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* capadm domains, and names of domains. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/capkm.h>
+#include <linux/capkm_netlink.h>
+
+#include "capadm.h"
+
+static const char *const state_names[] = { "persistent", "defunct", NULL };
+static const char *const right_names[] = { "", "write", "read", NULL };
+
+static const struct field fields[] = {
+	{ CAPKM_A_DOMAIN_ID,		FIELD_NUMBER,	"id" },
+	{ CAPKM_A_DOMAIN_NAME,		FIELD_TEXT,	"name" },
+	{ CAPKM_A_DOMAIN_STATE,		FIELD_FLAGS,	"state", state_names },
+	{ CAPKM_A_DOMAIN_MODE,		FIELD_MODE,	"mode" },
+	{ CAPKM_A_DOMAIN_UID,		FIELD_NUMBER,	"uid" },
+	{ CAPKM_A_DOMAIN_GID,		FIELD_NUMBER,	"gid" },
+	{ CAPKM_A_DOMAIN_RIGHTS,	FIELD_FLAGS,	"rights", right_names },
+	{ CAPKM_A_DOMAIN_SESSIONS,	FIELD_NUMBER,	"sessions" },
+	{ CAPKM_A_DOMAIN_SEQUENCE,	FIELD_NUMBER,	"sequence" },
+	{ CAPKM_A_DOMAIN_BUFFERS,	FIELD_NUMBER,	"buffers" },
+	{ CAPKM_A_DOMAIN_STREAMS,	FIELD_NUMBER,	"streams" },
+	{ CAPKM_A_DOMAIN_SCOPES,	FIELD_NUMBER,	"scopes" },
+	{ CAPKM_A_DOMAIN_WINDOWS,	FIELD_NUMBER,	"windows" },
+	{ CAPKM_A_DOMAIN_ORPHANS,	FIELD_NUMBER,	"orphans" },
+	{ CAPKM_A_DOMAIN_GRAPHS,	FIELD_NUMBER,	"graphs" },
+	{ CAPKM_A_DOMAIN_FAILURES,	FIELD_NUMBER,	"failures" },
+	{ CAPKM_A_DOMAIN_CLAIMS,	FIELD_NUMBER,	"claims" },
+	{ CAPKM_A_DOMAIN_REPORTS,	FIELD_NUMBER,	"reports" },
+	{ CAPKM_A_DOMAIN_HISTORY,	FIELD_NUMBER,	"history" },
+	{ CAPKM_A_DOMAIN_CREATED_NS,	FIELD_NUMBER,	"created_ns" },
+	{ CAPKM_A_DOMAIN_DEFUNCT_NS,	FIELD_NUMBER,	"defunct_ns" },
+	{}
+};
+
+static const struct column columns[] = {
+	{ "DOMAIN", true }, { "USER" }, { "MODE" }, { "STATE" },
+	{ "SESSIONS", true }, { "BUFFERS", true }, { "SCOPES", true },
+	{ "WINDOWS", true }, { "GRAPHS", true }, { "FAILURES", true },
+	{ "AGE", true }, { "NAME" },
+};
+
+static const struct query query_all = {
+	.cmd = CAPKM_CMD_DOMAIN_GET,
+	.domain_attr = CAPKM_A_DOMAIN_ID,
+};
+
+static char *user(uint32_t uid)
+{
+	const struct passwd *pw = getpwuid(uid);
+
+	return pw ? escape(pw->pw_name) : format_count(uid);
+}
+
+static char *state(struct nlattr **attrs)
+{
+	char *s = field_text(fields, CAPKM_A_DOMAIN_STATE, attrs);
+
+	if (*s)
+		return s;
+	free(s);
+	return format("live");
+}
+
+/* "3", or "3 (1 orphaned)" when somebody should look. */
+static char *windows(struct nlattr **attrs)
+{
+	uint64_t n = get_number(attrs[CAPKM_A_DOMAIN_WINDOWS]);
+	uint64_t orphans = get_number(attrs[CAPKM_A_DOMAIN_ORPHANS]);
+
+	return orphans ? format("%" PRIu64 " (%" PRIu64 " orphaned)", n, orphans) :
+			 format_count(n);
+}
+
+static void add_row(struct table *t, struct nlattr **attrs)
+{
+	table_row(t,
+		  format_id(get_number(attrs[CAPKM_A_DOMAIN_ID])),
+		  user(get_number(attrs[CAPKM_A_DOMAIN_UID])),
+		  field_text(fields, CAPKM_A_DOMAIN_MODE, attrs),
+		  state(attrs),
+		  format_count(get_number(attrs[CAPKM_A_DOMAIN_SESSIONS])),
+		  format_count(get_number(attrs[CAPKM_A_DOMAIN_BUFFERS])),
+		  format_count(get_number(attrs[CAPKM_A_DOMAIN_SCOPES])),
+		  windows(attrs),
+		  format_count(get_number(attrs[CAPKM_A_DOMAIN_GRAPHS])),
+		  format_count(get_number(attrs[CAPKM_A_DOMAIN_FAILURES])),
+		  format_age(get_number(attrs[CAPKM_A_DOMAIN_CREATED_NS])),
+		  field_text(fields, CAPKM_A_DOMAIN_NAME, attrs));
+}
+
+static const struct listing listing = {
+	.key = "domains",
+	.fields = fields,
+	.columns = columns,
+	.columns_n = ARRAY_SIZE(columns),
+	.row = add_row,
+};
+
+int cmd_domains(const struct request *rq)
+{
+	return list_records(rq, query_all, &listing);
+}
+
+/* ---- names ---- */
+
+int parse_id(const struct request *rq, const char *what, const char *arg,
+	     uint64_t *id)
+{
+	char *end;
+
+	errno = 0;
+	*id = strtoull(arg, &end, 10);
+	if (*arg < '0' || *arg > '9' || *end || errno || !*id)
+		return usage(rq, "%s is not the id of a %s; an id is a number from 1 up",
+			     arg, what);
+	return EXIT_OK;
+}
+
+struct search {
+	const char *name;
+	uint64_t own, other;	/* ids found */
+	unsigned int others;
+};
+
+static void match(struct nlattr **attrs, void *ctx)
+{
+	uint64_t id = get_number(attrs[CAPKM_A_DOMAIN_ID]);
+	struct search *s = ctx;
+
+	if (strcmp(get_text(attrs[CAPKM_A_DOMAIN_NAME]), s->name))
+		return;
+	if (get_number(attrs[CAPKM_A_DOMAIN_UID]) == geteuid()) {
+		s->own = id;
+	} else {
+		s->other = id;
+		s->others++;
+	}
+}
+
+int find_domain(const struct request *rq, const char *arg, uint64_t *id)
+{
+	struct search s = { .name = arg };
+	int status;
+
+	if (*arg && !arg[strspn(arg, "0123456789")])
+		return parse_id(rq, "domain", arg, id);
+
+	status = kernel_dump(rq, &query_all, match, &s);
+	if (status)
+		return status;
+	if (!s.own && !s.others)
+		return fail(rq, ENOENT, "no domain is named %s; capadm domains lists them",
+			    arg);
+	if (!s.own && s.others > 1)
+		return fail(rq, EINVAL,
+			    "%u users have a domain named %s; give its id, which capadm domains shows",
+			    s.others, arg);
+	*id = s.own ? s.own : s.other;
+	return EXIT_OK;
+}

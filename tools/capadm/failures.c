@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* capadm failures */
+#include <linux/capkm.h>
+#include <linux/capkm_netlink.h>
+
+#include "capadm.h"
+
+static const char *const kind_names[] = {
+	[CAPKM_KIND_NONE]		= "none",
+	[CAPKM_KIND_GENERIC]		= "generic",
+	[CAPKM_KIND_VALIDATION]		= "validation",
+	[CAPKM_KIND_LAUNCH]		= "launch",
+	[CAPKM_KIND_IO]			= "io",
+	[CAPKM_KIND_TRANSPORT]		= "transport",
+	[CAPKM_KIND_FOREIGN_HANDLE]	= "foreign-handle",
+	[CAPKM_KIND_SERVICE_MISMATCH]	= "service-mismatch",
+	[CAPKM_KIND_DRIVER]		= "driver",
+	[CAPKM_KIND_DRIVER + 1 ... CAPKM_KIND_TORN_DOWN - 1] = "",
+	[CAPKM_KIND_TORN_DOWN]		= "torn-down",
+	[CAPKM_KIND_REFUSED]		= "refused",
+	[CAPKM_KIND_ABANDONED]		= "abandoned",
+	[CAPKM_KIND_ABORTED]		= "aborted",
+	[CAPKM_KIND_INCOMPLETE]		= "incomplete",
+	[CAPKM_KIND_OWNER_DIED]		= "owner-died",
+	[CAPKM_KIND_UNALLOCATED]	= "unallocated",
+	[CAPKM_KIND_UNALLOCATED + 1 ... CAPKM_KIND_IN_PROGRESS - 1] = "",
+	[CAPKM_KIND_IN_PROGRESS]	= "in-progress",
+	NULL
+};
+
+const struct field failure_fields[] = {
+	{ CAPKM_A_FAILURE_DOMAIN,	FIELD_NUMBER,	"domain" },
+	{ CAPKM_A_FAILURE_ID,		FIELD_NUMBER,	"id" },
+	{ CAPKM_A_FAILURE_KIND,		FIELD_ENUM,	"kind", kind_names },
+	{ CAPKM_A_FAILURE_CODE,		FIELD_SIGNED,	"code" },
+	{ CAPKM_A_FAILURE_TEXT,		FIELD_TEXT,	"text" },
+	{ CAPKM_A_FAILURE_LABEL,	FIELD_TEXT,	"label" },
+	{ CAPKM_A_FAILURE_BUFFER,	FIELD_NUMBER,	"buffer" },
+	{ CAPKM_A_FAILURE_START,	FIELD_NUMBER,	"start" },
+	{ CAPKM_A_FAILURE_END,		FIELD_NUMBER,	"end" },
+	{ CAPKM_A_FAILURE_SCOPE,	FIELD_NUMBER,	"scope" },
+	{ CAPKM_A_FAILURE_GRAPH,	FIELD_NUMBER,	"graph" },
+	{ CAPKM_A_FAILURE_WINDOW,	FIELD_NUMBER,	"window" },
+	{ CAPKM_A_FAILURE_STREAM,	FIELD_NUMBER,	"stream" },
+	{ CAPKM_A_FAILURE_SESSION,	FIELD_NUMBER,	"session" },
+	{ CAPKM_A_FAILURE_SEQUENCE,	FIELD_NUMBER,	"sequence" },
+	{ CAPKM_A_FAILURE_TIME_NS,	FIELD_NUMBER,	"time_ns" },
+	{ CAPKM_A_FAILURE_PID,		FIELD_NUMBER,	"pid" },
+	{ CAPKM_A_FAILURE_TID,		FIELD_NUMBER,	"tid" },
+	{ CAPKM_A_FAILURE_UID,		FIELD_NUMBER,	"uid" },
+	{ CAPKM_A_FAILURE_COMM,		FIELD_TEXT,	"comm" },
+	{ CAPKM_A_FAILURE_CARRIERS,	FIELD_NUMBER,	"carriers" },
+	{ CAPKM_A_FAILURE_HOPS,		FIELD_NUMBER,	"hops" },
+	{}
+};
+
+static const struct column columns[] = {
+	{ "DOMAIN", true }, { "FAILURE", true }, { "KIND" }, { "CODE", true },
+	{ "STREAM", true }, { "PID", true }, { "CARRIERS", true },
+	{ "AGE", true }, { "COMMAND" }, { "LABEL" },
+};
+
+static void add_row(struct table *t, struct nlattr **attrs)
+{
+	table_row(t,
+		  format_id(get_number(attrs[CAPKM_A_FAILURE_DOMAIN])),
+		  format_id(get_number(attrs[CAPKM_A_FAILURE_ID])),
+		  field_text(failure_fields, CAPKM_A_FAILURE_KIND, attrs),
+		  field_text(failure_fields, CAPKM_A_FAILURE_CODE, attrs),
+		  format_count(get_number(attrs[CAPKM_A_FAILURE_STREAM])),
+		  format_id(get_number(attrs[CAPKM_A_FAILURE_PID])),
+		  format_count(get_number(attrs[CAPKM_A_FAILURE_CARRIERS])),
+		  format_age(get_number(attrs[CAPKM_A_FAILURE_TIME_NS])),
+		  field_text(failure_fields, CAPKM_A_FAILURE_COMM, attrs),
+		  field_text(failure_fields, CAPKM_A_FAILURE_LABEL, attrs));
+	if (*get_text(attrs[CAPKM_A_FAILURE_TEXT]))
+		table_note(t, "", get_text(attrs[CAPKM_A_FAILURE_TEXT]));
+}
+
+static const struct listing listing = {
+	.key = "failures",
+	.fields = failure_fields,
+	.columns = columns,
+	.columns_n = ARRAY_SIZE(columns),
+	.row = add_row,
+};
+
+int cmd_failures(const struct request *rq)
+{
+	const struct query query = {
+		.cmd = CAPKM_CMD_FAILURE_GET,
+		.domain_attr = CAPKM_A_FAILURE_DOMAIN,
+		.flag_attr = rq->options & OPT_REPORTS ? CAPKM_A_FAILURE_REPORTS : 0,
+	};
+
+	return list_records(rq, query, &listing);
+}
