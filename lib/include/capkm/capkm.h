@@ -64,10 +64,6 @@ extern "C" {
 #define CAPKM_OPTS(type, ...) { .sz = sizeof(type), __VA_ARGS__ }
 #endif
 
-#define CAPKM_VERSION_MAJOR	0
-#define CAPKM_VERSION_MINOR	1
-#define CAPKM_VERSION_PATCH	0
-
 /* Version of the library that runs, such as "0.1.0". */
 CAPKM_API const char *capkm_version(void);
 

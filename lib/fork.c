@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Which process opened a handle. The number of the process stands in a page
+ * that the kernel zeroes in a child, however the child was made; a handle
+ * carries a copy.
+ */
+#include "internal.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static uint64_t fallback;
+static uint64_t *word = &fallback;
+static uint64_t last;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void wipe_in_child(void)
+{
+	__atomic_store_n(&fallback, 0, __ATOMIC_RELAXED);
+}
+
+static void set_up(void)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page != MAP_FAILED && !madvise(page, size, MADV_WIPEONFORK)) {
+		word = page;
+		return;
+	}
+	if (page != MAP_FAILED)
+		munmap(page, size);
+	pthread_atfork(NULL, NULL, wipe_in_child);
+}
+
+uint64_t capkm_generation(void)
+{
+	uint64_t none = 0, next;
+
+	pthread_once(&once, set_up);
+	next = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(word, &none, next, false,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return none ? none : next;
+}
+
+bool capkm_inherited(const struct capkm *c)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED) != c->generation;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the library know of each other. */
+#ifndef CAPKM_LIB_INTERNAL_H
+#define CAPKM_LIB_INTERNAL_H
+
+#include <capkm/capkm.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "fork.h"
+#include "transport.h"
+
+#define RETRY_MS	1000u
+#define DEVICE_NODE	"/dev/capkm"
+
+/* Written while it is opened and, the ids, once by the attaching call. */
+struct capkm {
+	const struct capkm_transport *transport;
+	void *state;			/* the transport's */
+	uint64_t generation;		/* process that opened it, see fork.c */
+	uint32_t retry_ms;
+	struct capkm_info info;
+	_Atomic uint64_t domain;
+	_Atomic uint64_t session;
+	_Atomic uint32_t backend;
+	_Atomic(struct capkm_write_set *) spare;
+};
+
+static inline uint64_t uptr(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+/* fork.c */
+
+bool capkm_inherited(const struct capkm *c);
+
+/* opts.c */
+
+/*
+ * Copies the caller's struct, whose first member is its size, into the @size
+ * bytes at @known; NULL is all zero. -EINVAL, -E2BIG, and @err filled.
+ */
+int capkm_opts(void *known, size_t size, const void *given, const char *call,
+	       struct capkm_error *err);
+/* Bytes of @text up to @max, cut between characters; NULL has none. */
+uint32_t capkm_cut(const char *text, uint32_t max);
+int capkm_cause(struct capkm_cause *known, const struct capkm_cause *given,
+		unsigned int nr, struct capkm_error *err);
+/* @given may be NULL. What is put back is what the caller's struct has room for. */
+int capkm_answer_get(struct capkm_answer *known,
+		     const struct capkm_answer *given, unsigned int nr,
+		     struct capkm_error *err);
+void capkm_answer_put(struct capkm_answer *given,
+		      const struct capkm_answer *known);
+int capkm_place(struct capkm_place *place, uint32_t *flags,
+		const struct capkm_where *where, unsigned int nr,
+		struct capkm_error *err);
+
+/* error.c */
+
+/* Name of an operation as its messages begin. */
+const char *capkm_op_name(unsigned int nr);
+/* Fills @err and returns @rc. */
+__attribute__((format(printf, 5, 6)))
+int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
+		    uint64_t failure, const char *format, ...);
+/* The same with "operation: subject: what the errno means there". */
+__attribute__((format(printf, 5, 6)))
+int capkm_refuse(const struct capkm *c, struct capkm_error *err,
+		 unsigned int nr, int rc, const char *subject, ...);
+/* Does capkm_call() and, if it fails, capkm_refuse(). */
+#define capkm_do(c, nr, arg, err, ...)					\
+({									\
+	int do_rc = capkm_call(c, nr, arg);				\
+	do_rc ? capkm_refuse(c, err, nr, do_rc, __VA_ARGS__) : 0;	\
+})
+
+struct claims {
+	const struct capkm_claim *reads;	/* or the only array */
+	uint32_t reads_len;
+	const struct capkm_claim *writes;
+	uint32_t writes_len;
+	const char *reads_name;
+};
+int capkm_refuse_claims(const struct capkm *c, struct capkm_error *err,
+			unsigned int nr, int rc, uint32_t index,
+			const struct claims *claims);
+
+/* text.c */
+
+struct text {
+	char *data;
+	size_t size;
+	size_t len;		/* without the NUL; at least @size if cut */
+};
+__attribute__((format(printf, 2, 3)))
+void capkm_text_add(struct text *t, const char *format, ...);
+/* Bytes of another process: up to a NUL or @max, control characters as '?'. */
+void capkm_text_add_raw(struct text *t, const void *bytes, size_t max);
+
+/* report.c */
+
+void capkm_report_add(struct text *t, const struct capkm_report *r);
+
+/* retry.c */
+
+struct retry {
+	uint32_t ms;
+	uint32_t step_us;
+	uint64_t until_ns;
+};
+void capkm_retry_init(struct retry *r, const struct capkm *c, uint32_t ms);
+/* Sleeps a little and returns true, or false when the time is over. */
+bool capkm_retry_wait(struct retry *r);
+/* The time is over; @why says who writes. -EAGAIN. */
+int capkm_late(struct capkm_error *err, unsigned int nr, uint32_t ms,
+	       const struct capkm_report *why);
+
+/* write_set.c */
+
+void capkm_write_set_free(struct capkm_write_set *set);
+
+#endif /* CAPKM_LIB_INTERNAL_H */
