@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <inttypes.h>
+
+static _Thread_local uint64_t own, pinned;
+
+/* 1 to CAPKM_STREAM_FIRST - 1; comes round after as many threads. */
+static uint64_t next_own(void)
+{
+	static _Atomic uint64_t threads;
+
+	return 1 + threads++ % (CAPKM_STREAM_FIRST - 1);
+}
+
+uint64_t capkm_stream_current(void)
+{
+	if (pinned)
+		return pinned;
+	if (!own)
+		own = next_own();
+	return own;
+}
+
+uint64_t capkm_stream_pin(uint64_t stream)
+{
+	const uint64_t before = pinned;
+
+	pinned = stream;
+	return before;
+}
+
+void capkm_stream_unpin(void)
+{
+	pinned = 0;
+}
+
+int capkm_stream_create(struct capkm *c, const char *label, uint64_t *stream,
+			struct capkm_error *err)
+{
+	struct capkm_stream_create arg = {
+		.size = sizeof(arg),
+		.label_uptr = uptr(label),
+		.label_len = capkm_cut(label, CAPKM_LABEL_MAX),
+	};
+	int rc = capkm_do(c, CAPKM_NR_STREAM_CREATE, &arg, err, "%s", "");
+
+	if (!rc)
+		*stream = arg.out_stream;
+	return rc;
+}
+
+int capkm_stream_query(struct capkm *c, struct capkm_stream_query *query,
+		       struct capkm_error *err)
+{
+	if (!query->place.stream)
+		query->place.stream = capkm_stream_current();
+	return capkm_do(c, CAPKM_NR_STREAM_QUERY, query, err,
+			"stream %" PRIu64, (uint64_t)query->place.stream);
+}
