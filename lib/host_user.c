@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+/* User space as the engine's host: memory, a mutex, time, and who calls. */
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host.h"
+#include "host_proc.h"
+#include "test_hooks.h"
+
+/* ---- memory ---- */
+
+static _Atomic u64 allocs, frees, fail_at;
+
+void *host_alloc(size_t bytes)
+{
+	const u64 nth = ++allocs;
+	void *p = nth == fail_at ? NULL : calloc(1, bytes);
+
+	if (!p)
+		frees++;
+	return p;
+}
+
+void host_free(void *p)
+{
+	if (p)
+		frees++;
+	free(p);
+}
+
+void capkm_test_fail_alloc(uint64_t n)
+{
+	fail_at = n ? allocs + n : 0;
+}
+
+uint64_t capkm_test_alloc_count(void)
+{
+	return allocs;
+}
+
+uint64_t capkm_test_alloc_live(void)
+{
+	return allocs - frees;
+}
+
+/* ---- mutex ---- */
+
+void host_mutex_init(struct host_mutex *m)
+{
+	memset(m, 0, sizeof(*m));
+	pthread_mutex_init(&m->mutex, NULL);
+}
+
+void host_mutex_destroy(struct host_mutex *m)
+{
+	pthread_mutex_destroy(&m->mutex);
+}
+
+#ifdef CAPKM_DEBUG
+static bool is_mine(const struct host_mutex *m)
+{
+	return m->held && pthread_equal(m->owner, pthread_self());
+}
+
+void host_lock(struct host_mutex *m)
+{
+	pthread_mutex_lock(&m->mutex);
+	m->owner = pthread_self();
+	m->held = true;
+}
+
+void host_unlock(struct host_mutex *m)
+{
+	host_check(is_mine(m));
+	m->held = false;
+	pthread_mutex_unlock(&m->mutex);
+}
+
+void host_assert_held(const struct host_mutex *m)
+{
+	host_check(is_mine(m));
+}
+#else
+void host_lock(struct host_mutex *m)
+{
+	pthread_mutex_lock(&m->mutex);
+}
+
+void host_unlock(struct host_mutex *m)
+{
+	pthread_mutex_unlock(&m->mutex);
+}
+
+void host_assert_held(const struct host_mutex *m)
+{
+	(void)m;
+}
+#endif
+
+/* ---- the rest ---- */
+
+u64 host_time_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+
+/* Threads of user space are preempted anyway. */
+void host_relax(void)
+{
+}
+
+static _Atomic u64 failed_checks;
+
+bool host_check_at(bool ok, const char *what, const char *where)
+{
+	if (ok)
+		return true;
+	if (!failed_checks++)
+		fprintf(stderr, "capkm: not so in %s: %s\n", where, what);
+#ifdef CAPKM_DEBUG
+	abort();
+#endif
+	return false;
+}
+
+uint64_t capkm_test_check_count(void)
+{
+	return failed_checks;
+}
+
+int scnprintf(char *buf, size_t size, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(buf, size, format, args);
+	va_end(args);
+	if (n < 0 || !size)
+		return 0;
+	return (size_t)n < size ? n : (int)(size - 1);
+}
+
+/* ---- who calls ---- */
+
+struct host_proc *host_proc_new(u32 pid)
+{
+	struct host_proc *proc = calloc(1, sizeof(*proc));
+
+	if (proc) {
+		proc->refs = 1;
+		proc->pid = pid;
+	}
+	return proc;
+}
+
+struct host_proc *host_proc_get(struct host_proc *proc)
+{
+	proc->refs++;
+	return proc;
+}
+
+void host_proc_put(struct host_proc *proc)
+{
+	if (!--proc->refs)
+		free(proc);
+}
+
+u32 host_proc_pid(const struct host_proc *proc)
+{
+	return proc->pid;
+}
+
+u32 host_uid_view(u32 uid)
+{
+	return uid;
+}
+
+bool host_uid_parse(u32 seen, u32 *uid)
+{
+	*uid = seen;
+	return seen != U32_MAX;
+}
+
+bool host_in_group(u32 gid)
+{
+	gid_t groups[256];
+	int n = getgroups(256, groups);
+
+	while (n-- > 0)
+		if (groups[n] == gid)
+			return true;
+	return getegid() == gid;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For tests of the embedded engine; in libcapkm.a only. The counts are the
+ * process' own, over all embedded handles.
+ */
+#ifndef CAPKM_TEST_HOOKS_H
+#define CAPKM_TEST_HOOKS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct capkm;
+
+/* The n-th allocation of the engine from now on fails, once; 0: none does. */
+void capkm_test_fail_alloc(uint64_t n);
+/* Allocations of the engine so far. */
+uint64_t capkm_test_alloc_count(void);
+/* Those of them that were not freed. */
+uint64_t capkm_test_alloc_live(void);
+/* Times that the engine found itself in a state that cannot be. */
+uint64_t capkm_test_check_count(void);
+
+/*
+ * Other processes, played: the calling thread calls embedded handles, and opens
+ * them, as process @pid, until it says 0.
+ */
+void capkm_test_become(uint32_t pid);
+/* The process @pid has died; its client of the embedded handle @c ends. */
+void capkm_test_die(struct capkm *c, uint32_t pid);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CAPKM_TEST_HOOKS_H */

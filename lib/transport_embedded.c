@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The engine itself, compiled into the library: one instance for all embedded
+ * handles of a process, and a new one in a child that opens its own.
+ */
+#define _GNU_SOURCE
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "fork.h"
+#include "host_proc.h"
+#include "test_hooks.h"
+#include "transport.h"
+
+struct embedded {
+	struct capkm_session *session;
+	struct capkm_caller opener;	/* holds a reference to its proc */
+};
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static u64 started_in;		/* generation of the process, see fork.c */
+static struct host_proc *self;
+
+/* Memory of the caller is memory of ours; only what cannot be one is refused. */
+static bool is_address(u64 address)
+{
+	return address >= 4096 && address == (uintptr_t)address;
+}
+
+static int copy_in(void *dst, u64 src, size_t n)
+{
+	if (!is_address(src))
+		return -EFAULT;
+	memcpy(dst, (const void *)(uintptr_t)src, n);
+	return 0;
+}
+
+static int copy_out(u64 dst, const void *src, size_t n)
+{
+	if (!is_address(dst))
+		return -EFAULT;
+	memcpy((void *)(uintptr_t)dst, src, n);
+	return 0;
+}
+
+static const struct capkm_copier copier = { .in = copy_in, .out = copy_out };
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&starting);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&starting);
+}
+
+/* With @starting held. What a child inherits of the engine it leaves alone. */
+static int start(void)
+{
+	const u64 generation = capkm_generation();
+	struct host_proc *proc;
+	int rc;
+
+	if (started_in == generation)
+		return 0;
+	proc = host_proc_new((u32)getpid());
+	if (!proc)
+		return -ENOMEM;
+	rc = capkm_engine_init();
+	if (rc) {
+		host_proc_put(proc);
+		return rc;
+	}
+	if (!started_in)
+		pthread_atfork(before_fork, after_fork, after_fork);
+	self = proc;
+	started_in = generation;
+	return 0;
+}
+
+static u32 thread_id(void)
+{
+	static _Thread_local u64 known_in;
+	static _Thread_local u32 tid;
+
+	if (known_in != started_in) {
+		known_in = started_in;
+		tid = (u32)syscall(SYS_gettid);
+	}
+	return tid;
+}
+
+/* ---- other processes, played by tests ---- */
+
+struct player {
+	struct player *next;
+	struct host_proc *proc;
+};
+
+static pthread_mutex_t playing = PTHREAD_MUTEX_INITIALIZER;
+static struct player *players;	/* never freed: threads may still be one */
+static _Thread_local struct host_proc *played;
+
+static struct player *find_player(u32 pid)
+{
+	struct player *p;
+
+	for (p = players; p; p = p->next)
+		if (p->proc->pid == pid)
+			break;
+	return p;
+}
+
+static struct player *new_player(u32 pid)
+{
+	struct player *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		abort();
+	p->proc = host_proc_new(pid);
+	if (!p->proc)
+		abort();
+	p->next = players;
+	players = p;
+	return p;
+}
+
+void capkm_test_become(uint32_t pid)
+{
+	struct player *p = NULL;
+
+	pthread_mutex_lock(&playing);
+	if (pid) {
+		p = find_player(pid);
+		if (!p)
+			p = new_player(pid);
+	}
+	pthread_mutex_unlock(&playing);
+	played = p ? p->proc : NULL;
+}
+
+void capkm_embedded_die(void *state, uint32_t pid)
+{
+	struct embedded *e = state;
+	struct player *p;
+
+	pthread_mutex_lock(&playing);
+	p = find_player(pid);
+	pthread_mutex_unlock(&playing);
+	if (p)
+		capkm_client_end(e->session, p->proc, NULL);
+}
+
+static struct host_proc *current_proc(void)
+{
+	return played ? played : self;
+}
+
+/* ---- transport ---- */
+
+/* Credentials are those of the open, as with a file. */
+static void caller_init(struct capkm_caller *who)
+{
+	memset(who, 0, sizeof(*who));
+	who->proc = host_proc_get(current_proc());
+	who->image = who->proc;
+	who->tid = thread_id();
+	who->uid = geteuid();
+	who->gid = getegid();
+	who->admin = !who->uid;
+	prctl(PR_GET_NAME, who->comm);
+}
+
+static int open_session(struct embedded *e)
+{
+	int rc = start();
+
+	if (rc)
+		return rc;
+	capkm_engine_reap();
+	caller_init(&e->opener);
+	rc = capkm_session_open(&e->opener, &e->session);
+	if (rc)
+		host_proc_put(e->opener.proc);
+	return rc;
+}
+
+static int embedded_open(const char *path, void **state, char *why, size_t size)
+{
+	struct embedded *e = calloc(1, sizeof(*e));
+	int rc = -ENOMEM;
+
+	if (e) {
+		pthread_mutex_lock(&starting);
+		rc = open_session(e);
+		pthread_mutex_unlock(&starting);
+	}
+	if (rc) {
+		free(e);
+		snprintf(why, size, "%s: %s", path, strerror(-rc));
+		return rc;
+	}
+	*state = e;
+	return 0;
+}
+
+static int embedded_call(void *state, unsigned int nr, void *arg)
+{
+	const struct embedded *e = state;
+	struct capkm_caller who = e->opener;
+
+	who.tid = thread_id();
+	if (played) {
+		who.proc = played;
+		who.image = played;
+	}
+	return capkm_call(e->session, nr, (uintptr_t)arg, &copier, &who);
+}
+
+/* The engine that an inherited session belongs to is the parent's. */
+static void embedded_close(void *state, bool inherited)
+{
+	struct embedded *e = state;
+
+	if (!inherited) {
+		capkm_session_release(e->session);
+		host_proc_put(e->opener.proc);
+		capkm_engine_reap();
+	}
+	free(e);
+}
+
+static int embedded_fd(void *state)
+{
+	(void)state;
+	return -EOPNOTSUPP;
+}
+
+const struct capkm_transport capkm_transport_embedded = {
+	.name = "the embedded engine",
+	.open = embedded_open,
+	.call = embedded_call,
+	.close = embedded_close,
+	.fd = embedded_fd,
+};
