@@ -52,7 +52,7 @@ help:
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
 	@echo "make vm           a shell beside the module in a virtual machine, or CMD='...'"
 	@echo 'make install      library, headers, capadm: DESTDIR= prefix= libdir= includedir='
-	@echo 'make modules_install   capkm.ko, into $$(DESTDIR)/lib/modules'
+	@echo 'make modules_install   capkm.ko and its udev rule: DESTDIR='
 	@echo 'make clean        remove O'
 	@echo
 	@echo 'O=dir builds in dir instead of ./build; WERROR=1 makes warnings errors;'
@@ -103,6 +103,7 @@ install: lib tools
 
 modules_install: modules
 	$(kbuild) $(if $(DESTDIR),INSTALL_MOD_PATH='$(DESTDIR)') INSTALL_MOD_DIR=extra modules_install
+	install -D -m 644 kmod/60-capkm.rules $(DESTDIR)/usr/lib/udev/rules.d/60-capkm.rules
 
 clean:
 	rm -rf $(O)
