@@ -1,0 +1,1552 @@
+/* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR MIT */
+/*
+ * The ioctl ABI of /dev/capkm.
+ *
+ * Changelog, by ABI version:
+ *  1  INFO, DOMAIN_*, STREAM_CREATE/QUERY, BUFFER_*, WINDOW_PREPARE to
+ *     WINDOW_ABANDON, SCOPE_*, CHECK, TAINT, WRITTEN, GRAPH_*, FAILURE_QUERY.
+ *     The other numbers of enum capkm_nr are reserved and answer -ENOTTY.
+ */
+#ifndef _UAPI_LINUX_CAPKM_H
+#define _UAPI_LINUX_CAPKM_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/**
+ * DOC: General ioctl format
+ *
+ * Every ioctl takes one struct. Its first member is ``__u32 size``, the size
+ * of the struct as the caller knows it, its second ``__u32 flags``. The number
+ * does not encode the size, so a struct can grow and keep its number. Bytes
+ * that this kernel does not know must be zero. Members named ``out_`` are
+ * written by the kernel, and only when the call returns 0, except
+ * ``out_error_index`` and ``out_state``, which say more about an error.
+ * Members named ``__reserved`` must be zero. An array is a pointer
+ * (``x_uptr``) and a count (``x_len``); a null pointer goes with a count of 0.
+ * A text is an array of bytes without a terminating NUL.
+ *
+ * An answer to a question is not an error: a check that finds taint returns 0
+ * and says so in ``out_result``. An errno means that the call was wrong or
+ * could not be done, and then nothing has changed:
+ *
+ *  - ENOTTY: this kernel does not know the number
+ *  - E2BIG: bytes that this kernel does not know are not zero
+ *  - EOPNOTSUPP: a flag or a value that this kernel, or this kind of slot,
+ *    does not support
+ *  - EINVAL: a wrong value or combination; an operation that the state of the
+ *    slot or window does not allow because there is nothing to act on
+ *  - ENOENT: no such id, or none that the caller may see
+ *  - EEXIST: the name is taken
+ *  - EBUSY: something is in the way: a window, an open scope, a replay,
+ *    another session
+ *  - EOVERFLOW: a size or sum does not fit
+ *  - EFAULT: a bad user pointer. Where the answer depends on the change
+ *    (WINDOW_END, WINDOW_TAKE, SCOPE_ENTER, SCOPE_EXIT, GRAPH_REPLAY_*,
+ *    CHECK) the change is made all the same when only an output cannot be
+ *    written
+ *  - EPERM: the process is not a client of the session, or the object
+ *    belongs to another one
+ *  - EACCES: the domain's mode does not grant the right
+ *  - EMSGSIZE: more elements than the limit that INFO names
+ *  - EDQUOT: a limit on what one session or user may hold is reached
+ *  - ENOSPC: a limit of the domain is reached
+ *  - ENOMEM: out of memory
+ *  - EINTR: a signal came before anything was done
+ *  - ENOTCONN: the session is not attached to a domain
+ *  - EISCONN: the session is attached already, which is for life
+ *  - ECANCELED: the domain was destroyed, or the client has ended
+ *
+ * EAGAIN and ESTALE are reserved for the library.
+ */
+
+#define CAPKM_ABI_VERSION	1
+/* The oldest ABI of a library that this kernel serves, and the other way. */
+#define CAPKM_ABI_OLDEST	1
+
+#define CAPKM_TYPE		0xCA
+
+/* Numbers are never reused. A reserved one answers -ENOTTY until it is built. */
+enum capkm_nr {
+	CAPKM_NR_INFO			= 0x00,
+	CAPKM_NR_DOMAIN_CREATE		= 0x01,
+	CAPKM_NR_DOMAIN_ATTACH		= 0x02,
+	CAPKM_NR_DOMAIN_QUERY		= 0x03,
+	CAPKM_NR_DOMAIN_DESTROY		= 0x04,
+	CAPKM_NR_STREAM_CREATE		= 0x05,
+	CAPKM_NR_STREAM_QUERY		= 0x06,
+	CAPKM_NR_BUFFER_CREATE		= 0x07,
+	CAPKM_NR_BUFFER_EXPORT		= 0x08,
+	CAPKM_NR_BUFFER_OPEN		= 0x09,
+	CAPKM_NR_BUFFER_CLOSE		= 0x0a,
+	CAPKM_NR_BUFFER_RESET		= 0x0b,
+	CAPKM_NR_BUFFER_QUERY		= 0x0c,
+	CAPKM_NR_WINDOW_PREPARE		= 0x0d,
+	CAPKM_NR_WINDOW_BEGIN		= 0x0e,
+	CAPKM_NR_WINDOW_END		= 0x0f,
+	CAPKM_NR_WINDOW_SEAL		= 0x10,
+	CAPKM_NR_WINDOW_REFUSE		= 0x11,
+	CAPKM_NR_WINDOW_TAKE		= 0x12,
+	CAPKM_NR_WINDOW_RECORD		= 0x13,
+	CAPKM_NR_WINDOW_ABORT		= 0x14,
+	CAPKM_NR_WINDOW_FAIL		= 0x15,
+	CAPKM_NR_WINDOW_RETAIN		= 0x16,
+	CAPKM_NR_WINDOW_QUERY		= 0x17,
+	CAPKM_NR_WINDOW_ABANDON		= 0x18,
+	CAPKM_NR_SCOPE_ENTER		= 0x19,
+	CAPKM_NR_SCOPE_EXIT		= 0x1a,
+	CAPKM_NR_CHECK			= 0x1b,
+	CAPKM_NR_TAINT			= 0x1c,
+	CAPKM_NR_WRITTEN		= 0x1d,
+	CAPKM_NR_GRAPH_REPLAY_BEGIN	= 0x1e,
+	CAPKM_NR_GRAPH_REPLAY_END	= 0x1f,
+	CAPKM_NR_GRAPH_DESTROY		= 0x20,
+	CAPKM_NR_GRAPH_QUERY		= 0x21,
+	CAPKM_NR_FAILURE_QUERY		= 0x22,
+	/* reserved: */
+	CAPKM_NR_SESSION_JOIN		= 0x23,
+	CAPKM_NR_STREAM_DESTROY		= 0x24,
+	CAPKM_NR_STREAM_CONFIRM		= 0x25,
+	CAPKM_NR_STREAM_FAULT		= 0x26,
+	CAPKM_NR_STREAM_FLUSH		= 0x27,
+	CAPKM_NR_CONTEXT_RENEW		= 0x28,
+	CAPKM_NR_WINDOW_JOIN		= 0x29,
+	CAPKM_NR_WINDOW_WAIT		= 0x2a,
+	CAPKM_NR_GRAPH_UPDATE		= 0x2b,
+	CAPKM_NR_DEVICE_FAULT		= 0x2c,
+	CAPKM_NR_REFUSE			= 0x2d,
+	CAPKM_NR_LEDGER_CREATE		= 0x2e,
+	CAPKM_NR_LEDGER_BEGIN_STEP	= 0x2f,
+	CAPKM_NR_LEDGER_RESERVE		= 0x30,
+	CAPKM_NR_LEDGER_QUERY		= 0x31,
+	CAPKM_NR_LEDGER_FORK		= 0x32,
+	CAPKM_NR_LEDGER_ADOPT		= 0x33,
+	CAPKM_NR_LEDGER_DESTROY		= 0x34,
+	CAPKM_NR_SUBMIT			= 0x35,
+};
+
+/* Upper bounds of the ABI; what a kernel is set to is in INFO. */
+#define CAPKM_NAME_MAX		63	/* bytes of a domain's name */
+#define CAPKM_LABEL_MAX		63	/* bytes of a label */
+#define CAPKM_MODE_MAX		31	/* bytes of a capture-mode text */
+#define CAPKM_TEXT_MAX		255	/* bytes of a failure's text */
+#define CAPKM_STACK_MAX		1024	/* bytes of a failure's stack blob */
+#define CAPKM_CLAIMS_MAX	4096	/* claims in one array */
+#define CAPKM_STREAM_FIRST	(1ULL << 32) /* first id STREAM_CREATE hands out */
+
+/**
+ * enum capkm_result - the answer to a question (``out_result``)
+ * @CAPKM_CLEAN: CHECK: every byte was last written by work that succeeded.
+ *	SCOPE_ENTER, GRAPH_REPLAY_BEGIN: entered. WINDOW_SEAL: sealed
+ * @CAPKM_TAINTED: CHECK: some byte was not; the reports say which and why
+ * @CAPKM_CHANGED: CHECK with %CAPKM_CHECK_F_UNCHANGED: all clean, but a buffer
+ *	has changed since the given sequence
+ * @CAPKM_SKIPPED: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is tainted. The
+ *	work must not run; its outputs now carry the input's failure
+ * @CAPKM_IN_PROGRESS: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is being
+ *	written by an open scope or replay. Nothing has changed, try again
+ * @CAPKM_REFUSED: WINDOW_SEAL: no graph: the window was doomed or abandoned,
+ *	what it recorded is tainted. GRAPH_REPLAY_BEGIN: the slot is recording
+ *	in software: the graph's outputs are tainted, the window is doomed
+ */
+enum capkm_result {
+	CAPKM_CLEAN		= 0,
+	CAPKM_TAINTED		= 1,
+	CAPKM_CHANGED		= 2,
+	CAPKM_SKIPPED		= 3,
+	CAPKM_IN_PROGRESS	= 4,
+	CAPKM_REFUSED		= 5,
+};
+
+/**
+ * enum capkm_kind - why bytes cannot be trusted
+ * @CAPKM_KIND_NONE: no failure
+ * @CAPKM_KIND_GENERIC: of the caller: anything else
+ * @CAPKM_KIND_VALIDATION: of the caller: wrong arguments of the work
+ * @CAPKM_KIND_LAUNCH: of the caller: compile or launch failed
+ * @CAPKM_KIND_IO: of the caller: copy or allocation failed
+ * @CAPKM_KIND_TRANSPORT: of the caller: no transport between devices
+ * @CAPKM_KIND_FOREIGN_HANDLE: of the caller: a handle of another runtime
+ * @CAPKM_KIND_SERVICE_MISMATCH: of the caller: another kind of server
+ * @CAPKM_KIND_DRIVER: of the caller: the driver refused
+ * @CAPKM_KIND_TORN_DOWN: the client ended inside the scope or replay
+ * @CAPKM_KIND_REFUSED: recorded in a window that will never be a graph
+ * @CAPKM_KIND_ABANDONED: recorded in a window that was closed by another
+ *	stream than its owner, or by an administrator
+ * @CAPKM_KIND_ABORTED: recorded in a window that was aborted
+ * @CAPKM_KIND_INCOMPLETE: recorded in a window that was closed while a scope
+ *	of it was open
+ * @CAPKM_KIND_OWNER_DIED: recorded in a window whose client ended
+ * @CAPKM_KIND_UNALLOCATED: the buffer never received memory
+ * @CAPKM_KIND_IN_PROGRESS: only in reports: an open scope or a replay writes
+ *	these bytes now
+ *
+ * Values up to %CAPKM_KIND_DRIVER may be given by callers.
+ */
+enum capkm_kind {
+	CAPKM_KIND_NONE			= 0,
+	CAPKM_KIND_GENERIC		= 1,
+	CAPKM_KIND_VALIDATION		= 2,
+	CAPKM_KIND_LAUNCH		= 3,
+	CAPKM_KIND_IO			= 4,
+	CAPKM_KIND_TRANSPORT		= 5,
+	CAPKM_KIND_FOREIGN_HANDLE	= 6,
+	CAPKM_KIND_SERVICE_MISMATCH	= 7,
+	CAPKM_KIND_DRIVER		= 8,
+	CAPKM_KIND_TORN_DOWN		= 32,
+	CAPKM_KIND_REFUSED		= 33,
+	CAPKM_KIND_ABANDONED		= 34,
+	CAPKM_KIND_ABORTED		= 35,
+	CAPKM_KIND_INCOMPLETE		= 36,
+	CAPKM_KIND_OWNER_DIED		= 37,
+	CAPKM_KIND_UNALLOCATED		= 38,
+	CAPKM_KIND_IN_PROGRESS		= 64,
+};
+
+/**
+ * enum capkm_backend - what the client's slots can do
+ * @CAPKM_BACKEND_SOFTWARE: the runtime records by itself; a window opens and
+ *	closes in one call
+ * @CAPKM_BACKEND_HARDWARE: a driver records (CUDA, HIP); WINDOW_BEGIN and
+ *	WINDOW_END are two calls each, around the driver's work
+ * @CAPKM_BACKEND_NONE: no graphs: WINDOW_PREPARE does nothing, WINDOW_BEGIN
+ *	and WINDOW_END are -EOPNOTSUPP
+ */
+enum capkm_backend {
+	CAPKM_BACKEND_SOFTWARE	= 0,
+	CAPKM_BACKEND_HARDWARE	= 1,
+	CAPKM_BACKEND_NONE	= 2,
+};
+
+/**
+ * enum capkm_window_state - the life of a window
+ * @CAPKM_WINDOW_NONE: the slot has no window
+ * @CAPKM_WINDOW_PREPARE: warm-up; work runs for real and is not recorded
+ * @CAPKM_WINDOW_OPENING: hardware: between the two calls of WINDOW_BEGIN
+ * @CAPKM_WINDOW_CAPTURE: recording
+ * @CAPKM_WINDOW_CLOSING: closed, and neither sealed nor refused yet
+ * @CAPKM_WINDOW_SEALED: became a graph
+ * @CAPKM_WINDOW_REFUSED: will never be a graph (refused, aborted, abandoned)
+ * @CAPKM_WINDOW_ORPHANED: its client ended; waits to be abandoned
+ */
+enum capkm_window_state {
+	CAPKM_WINDOW_NONE	= 0,
+	CAPKM_WINDOW_PREPARE	= 1,
+	CAPKM_WINDOW_OPENING	= 2,
+	CAPKM_WINDOW_CAPTURE	= 3,
+	CAPKM_WINDOW_CLOSING	= 4,
+	CAPKM_WINDOW_SEALED	= 5,
+	CAPKM_WINDOW_REFUSED	= 6,
+	CAPKM_WINDOW_ORPHANED	= 7,
+};
+
+/**
+ * enum capkm_verdict - who closed a window
+ * @CAPKM_VERDICT_NONE: nobody yet
+ * @CAPKM_VERDICT_OWNED: its owner: it may be sealed unless it is doomed
+ * @CAPKM_VERDICT_ABANDONED: another stream: it can only be refused
+ */
+enum capkm_verdict {
+	CAPKM_VERDICT_NONE	= 0,
+	CAPKM_VERDICT_OWNED	= 1,
+	CAPKM_VERDICT_ABANDONED	= 2,
+};
+
+/**
+ * struct capkm_claim - a range of bytes of a buffer
+ * @buffer: id of a buffer that the session holds
+ * @start: first byte, relative to the start of the buffer
+ * @end: first byte after the range; at most the size of the buffer. An empty
+ *	range (@start equal to @end) claims nothing
+ */
+struct capkm_claim {
+	__aligned_u64 buffer;
+	__aligned_u64 start;
+	__aligned_u64 end;
+};
+
+/**
+ * struct capkm_place - a logical stream on a slot
+ * @stream: logical stream: an id of STREAM_CREATE, or any value below
+ *	%CAPKM_STREAM_FIRST, which is the caller's own and qualified by its
+ *	session
+ * @device: UUID of the device, all zero for the host
+ * @slot: index of the pooled stream, below the session's max_streams. Read
+ *	only with the operation's F_SLOT flag, else it must be 0 and the slot
+ *	is @stream modulo max_streams
+ * @__reserved: must be 0
+ */
+struct capkm_place {
+	__aligned_u64 stream;
+	__u8 device[16];
+	__u32 slot;
+	__u32 __reserved;
+};
+
+/**
+ * struct capkm_report - why bytes cannot be trusted, and who did it
+ * @failure: id of the failure in the error graph; 0 if there is none
+ *	(in progress, never allocated)
+ * @kind: enum capkm_kind
+ * @code: the caller's code, as it was given (a CUresult, an errno)
+ * @buffer: the buffer that was asked about, 0 if none
+ * @start: first byte of the asked range that cannot be trusted
+ * @end: first byte after the run of bytes from @start with the same cause
+ * @scope: the scope that failed or is in progress, 0 if none
+ * @graph: the graph whose replay failed or is in progress, 0 if none
+ * @window: the window that was refused, or that the work was recorded in
+ * @stream: logical stream of the work
+ * @session: session of the work
+ * @sequence: domain's sequence at which it happened
+ * @time_ns: CLOCK_REALTIME, nanoseconds
+ * @pid: process, in the reader's pid namespace; 0 if not visible there
+ * @tid: thread, as it was seen by the failing call; evidence only
+ * @uid: user of the process, in the reader's user namespace
+ * @carriers: buffers that carry the failure now
+ * @hops: skip records between the buffer and the root (FAILURE_QUERY gives
+ *	them)
+ * @text_len: bytes of @text, without the NUL
+ * @comm: command name of the process, NUL-terminated, as it was
+ * @label: label of the scope, NUL-terminated
+ * @text: reason, NUL-terminated
+ */
+struct capkm_report {
+	__aligned_u64 failure;
+	__u32 kind;
+	__s32 code;
+	__aligned_u64 buffer;
+	__aligned_u64 start;
+	__aligned_u64 end;
+	__aligned_u64 scope;
+	__aligned_u64 graph;
+	__aligned_u64 window;
+	__aligned_u64 stream;
+	__aligned_u64 session;
+	__aligned_u64 sequence;
+	__aligned_u64 time_ns;
+	__u32 pid;
+	__u32 tid;
+	__u32 uid;
+	__u32 carriers;
+	__u32 hops;
+	__u32 text_len;
+	__u8 comm[16];
+	__u8 label[64];
+	__u8 text[256];
+};
+
+/**
+ * struct capkm_info - ioctl(CAPKM_IOC_INFO): who answers, and its limits
+ * @size: sizeof(struct capkm_info)
+ * @flags: must be 0
+ * @out_abi_version: ABI of this kernel
+ * @out_abi_oldest: oldest ABI of a library that it serves
+ * @out_features: bit set of CAPKM_FEATURE_*
+ * @out_claims_max: most claims in one array
+ * @out_streams_max: most slots that a session may ask for per device
+ * @out_version: version text, NUL-terminated
+ *
+ * Needs no domain. Anybody who can open the device may call it.
+ */
+struct capkm_info {
+	__u32 size;
+	__u32 flags;
+	__u32 out_abi_version;
+	__u32 out_abi_oldest;
+	__aligned_u64 out_features;
+	__u32 out_claims_max;
+	__u32 out_streams_max;
+	__u8 out_version[32];
+};
+#define CAPKM_IOC_INFO _IO(CAPKM_TYPE, CAPKM_NR_INFO)
+
+/* The answers survive the process and are shared (not so in a library). */
+#define CAPKM_FEATURE_AUTHORITY	(1ULL << 0)
+
+/**
+ * struct capkm_domain_create - ioctl(CAPKM_IOC_DOMAIN_CREATE)
+ * @size: sizeof(struct capkm_domain_create)
+ * @flags: CAPKM_DOMAIN_CREATE_F_*
+ * @name_uptr: optional name, unique for the caller's user
+ * @name_len: bytes of the name, at most %CAPKM_NAME_MAX; no '/' and no
+ *	control characters
+ * @mode: permission bits, r and w for user, group and others; 0 means 0600.
+ *	r: attach, query, check, dump, open exported buffers; w: the rest
+ * @max_streams: slots per device of this session, 0 for 32
+ * @backend: enum capkm_backend of this session
+ * @out_domain: id
+ * @out_session: id of the session, which is now attached, for life
+ *
+ * Errors: EEXIST, EISCONN, EDQUOT, ENOMEM, EINVAL.
+ */
+struct capkm_domain_create {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 name_uptr;
+	__u32 name_len;
+	__u32 mode;
+	__u32 max_streams;
+	__u32 backend;
+	__aligned_u64 out_domain;
+	__aligned_u64 out_session;
+};
+/* The domain lives without sessions, until DOMAIN_DESTROY. */
+#define CAPKM_DOMAIN_CREATE_F_PERSISTENT	(1u << 0)
+#define CAPKM_DOMAIN_CREATE_F_ALL		(1u << 0)
+#define CAPKM_IOC_DOMAIN_CREATE _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_CREATE)
+
+/**
+ * struct capkm_domain_attach - ioctl(CAPKM_IOC_DOMAIN_ATTACH)
+ * @size: sizeof(struct capkm_domain_attach)
+ * @flags: CAPKM_DOMAIN_ATTACH_F_*
+ * @domain: id; 0 to attach by name
+ * @name_uptr: name, when @domain is 0
+ * @name_len: bytes of the name
+ * @owner_uid: user whose domain is meant, with F_OWNER; else 0, and the
+ *	caller's own is meant
+ * @max_streams: slots per device of this session, 0 for 32
+ * @backend: enum capkm_backend of this session
+ * @out_domain: id
+ * @out_session: id of the session, which is now attached, for life
+ * @out_rights: CAPKM_RIGHT_* that the session has
+ * @__reserved: must be 0
+ *
+ * Errors: ENOENT (also for a defunct domain), EACCES (no right r), EISCONN,
+ * EDQUOT, ENOMEM, EINVAL, ECANCELED.
+ */
+struct capkm_domain_attach {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 domain;
+	__aligned_u64 name_uptr;
+	__u32 name_len;
+	__u32 owner_uid;
+	__u32 max_streams;
+	__u32 backend;
+	__aligned_u64 out_domain;
+	__aligned_u64 out_session;
+	__u32 out_rights;
+	__u32 __reserved;
+};
+#define CAPKM_DOMAIN_ATTACH_F_OWNER	(1u << 0)
+#define CAPKM_DOMAIN_ATTACH_F_ALL	(1u << 0)
+#define CAPKM_IOC_DOMAIN_ATTACH _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_ATTACH)
+
+#define CAPKM_RIGHT_READ	(1u << 2)
+#define CAPKM_RIGHT_WRITE	(1u << 1)
+
+/**
+ * struct capkm_domain_query - ioctl(CAPKM_IOC_DOMAIN_QUERY)
+ * @size: sizeof(struct capkm_domain_query)
+ * @flags: must be 0
+ * @out_domain: id of the session's domain
+ * @out_session: id of the session, 0 in dumps
+ * @out_state: CAPKM_DOMAIN_*
+ * @out_mode: permission bits
+ * @out_uid: owner, in the reader's user namespace
+ * @out_gid: group, in the reader's user namespace
+ * @out_rights: CAPKM_RIGHT_* of the reader
+ * @out_sessions: attached sessions
+ * @out_sequence: advances with every change
+ * @out_buffers: buffers
+ * @out_streams: streams of STREAM_CREATE
+ * @out_scopes: open scopes
+ * @out_windows: windows that are open, CLOSING or orphaned
+ * @out_orphans: orphaned windows
+ * @out_graphs: graphs
+ * @out_failures: nodes of the error graph
+ * @out_claims: ranges kept for all buffers: open, recorded, failed
+ * @out_reports: failures kept as text because their client ended
+ * @out_history: closed windows remembered, at most 64
+ * @out_created_ns: CLOCK_REALTIME, nanoseconds
+ * @out_defunct_ns: when the last session left, 0 while there is one
+ * @out_name: NUL-terminated, empty if it has none
+ *
+ * Needs right r.
+ */
+struct capkm_domain_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 out_domain;
+	__aligned_u64 out_session;
+	__u32 out_state;
+	__u32 out_mode;
+	__u32 out_uid;
+	__u32 out_gid;
+	__u32 out_rights;
+	__u32 out_sessions;
+	__aligned_u64 out_sequence;
+	__aligned_u64 out_buffers;
+	__aligned_u64 out_streams;
+	__aligned_u64 out_scopes;
+	__aligned_u64 out_windows;
+	__aligned_u64 out_orphans;
+	__aligned_u64 out_graphs;
+	__aligned_u64 out_failures;
+	__aligned_u64 out_claims;
+	__aligned_u64 out_reports;
+	__aligned_u64 out_history;
+	__aligned_u64 out_created_ns;
+	__aligned_u64 out_defunct_ns;
+	__u8 out_name[64];
+};
+#define CAPKM_IOC_DOMAIN_QUERY _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_QUERY)
+
+#define CAPKM_DOMAIN_PERSISTENT	(1u << 0)	/* lives without sessions */
+#define CAPKM_DOMAIN_DEFUNCT	(1u << 1)	/* only its reports are left */
+
+/**
+ * struct capkm_domain_destroy - ioctl(CAPKM_IOC_DOMAIN_DESTROY)
+ * @size: sizeof(struct capkm_domain_destroy)
+ * @flags: CAPKM_DOMAIN_DESTROY_F_*
+ * @domain: id; 0 for the session's own. The session need not be attached
+ *
+ * The domain's owner, or CAP_SYS_ADMIN. EBUSY while other sessions are
+ * attached, unless F_FORCE; then their later calls are ECANCELED.
+ */
+struct capkm_domain_destroy {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 domain;
+};
+#define CAPKM_DOMAIN_DESTROY_F_FORCE	(1u << 0)
+#define CAPKM_DOMAIN_DESTROY_F_ALL	(1u << 0)
+#define CAPKM_IOC_DOMAIN_DESTROY _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_DESTROY)
+
+/**
+ * struct capkm_stream_create - ioctl(CAPKM_IOC_STREAM_CREATE)
+ * @size: sizeof(struct capkm_stream_create)
+ * @flags: must be 0
+ * @label_uptr: optional label
+ * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
+ * @__reserved: must be 0
+ * @out_stream: id, from %CAPKM_STREAM_FIRST up, never reused in the domain;
+ *	only this session may use it
+ *
+ * Needs right w. Errors: EDQUOT, ENOMEM.
+ */
+struct capkm_stream_create {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 label_uptr;
+	__u32 label_len;
+	__u32 __reserved;
+	__aligned_u64 out_stream;
+};
+#define CAPKM_IOC_STREAM_CREATE _IO(CAPKM_TYPE, CAPKM_NR_STREAM_CREATE)
+
+/**
+ * struct capkm_stream_query - ioctl(CAPKM_IOC_STREAM_QUERY)
+ * @size: sizeof(struct capkm_stream_query)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @place: stream and slot; it is looked up, never created
+ * @out_slot: index of the slot
+ * @out_state: enum capkm_window_state of the window on the slot
+ * @out_window: id of that window, 0 if none
+ * @out_owner: owner stream of that window
+ * @out_scopes: open scopes on the slot
+ * @out_sequence: the slot's sequence: of the last scope left on it
+ */
+struct capkm_stream_query {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__u32 out_slot;
+	__u32 out_state;
+	__aligned_u64 out_window;
+	__aligned_u64 out_owner;
+	__aligned_u64 out_scopes;
+	__aligned_u64 out_sequence;
+};
+/* Of every operation with a place: place.slot names the slot. */
+#define CAPKM_PLACE_F_SLOT	(1u << 31)
+#define CAPKM_IOC_STREAM_QUERY _IO(CAPKM_TYPE, CAPKM_NR_STREAM_QUERY)
+
+/**
+ * struct capkm_buffer_create - ioctl(CAPKM_IOC_BUFFER_CREATE)
+ * @size: sizeof(struct capkm_buffer_create)
+ * @flags: CAPKM_BUFFER_CREATE_F_*
+ * @bytes: size of the allocation, not 0
+ * @device: UUID of the device, all zero for the host
+ * @address: device address, opaque to the kernel, shown to readers
+ * @label_uptr: optional label
+ * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
+ * @__reserved: must be 0
+ * @out_buffer: id, never reused
+ * @out_sequence: the buffer's sequence
+ *
+ * New memory is clean. Needs right w. Errors: EDQUOT, ENOMEM, EINVAL.
+ */
+struct capkm_buffer_create {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 bytes;
+	__u8 device[16];
+	__aligned_u64 address;
+	__aligned_u64 label_uptr;
+	__u32 label_len;
+	__u32 __reserved;
+	__aligned_u64 out_buffer;
+	__aligned_u64 out_sequence;
+};
+/* Shared from birth: sessions of the domain may open it. */
+#define CAPKM_BUFFER_CREATE_F_EXPORT		(1u << 0)
+/*
+ * The allocation failed: there is no memory. Every check of it is tainted,
+ * "never allocated", or with the reason that TAINT gives, until BUFFER_RESET.
+ */
+#define CAPKM_BUFFER_CREATE_F_UNALLOCATED	(1u << 1)
+#define CAPKM_BUFFER_CREATE_F_ALL		(3u << 0)
+#define CAPKM_IOC_BUFFER_CREATE _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_CREATE)
+
+/**
+ * struct capkm_buffer_export - ioctl(CAPKM_IOC_BUFFER_EXPORT)
+ * @size: sizeof(struct capkm_buffer_export)
+ * @flags: must be 0
+ * @buffer: a buffer that the session holds; from now on sessions of the
+ *	domain may open it. Exporting it again changes nothing
+ *
+ * Needs right w.
+ */
+struct capkm_buffer_export {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 buffer;
+};
+#define CAPKM_IOC_BUFFER_EXPORT _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_EXPORT)
+
+/**
+ * struct capkm_buffer_open - ioctl(CAPKM_IOC_BUFFER_OPEN)
+ * @size: sizeof(struct capkm_buffer_open)
+ * @flags: must be 0
+ * @buffer: an exported buffer of the domain. Opening it again adds a
+ *	reference, which BUFFER_CLOSE gives back
+ * @out_bytes: its size
+ * @out_sequence: its sequence
+ *
+ * Needs right r. Errors: ENOENT, EACCES (not exported), EDQUOT, ENOMEM.
+ */
+struct capkm_buffer_open {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 buffer;
+	__aligned_u64 out_bytes;
+	__aligned_u64 out_sequence;
+};
+#define CAPKM_IOC_BUFFER_OPEN _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_OPEN)
+
+/**
+ * struct capkm_buffer_close - ioctl(CAPKM_IOC_BUFFER_CLOSE)
+ * @size: sizeof(struct capkm_buffer_close)
+ * @flags: must be 0
+ * @buffer: a buffer that the session holds; one reference is given back. A
+ *	buffer that nobody holds is hidden, and destroyed with its taint when
+ *	no open scope, window or graph uses it any more
+ */
+struct capkm_buffer_close {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 buffer;
+};
+#define CAPKM_IOC_BUFFER_CLOSE _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_CLOSE)
+
+/**
+ * struct capkm_buffer_reset - ioctl(CAPKM_IOC_BUFFER_RESET)
+ * @size: sizeof(struct capkm_buffer_reset)
+ * @flags: must be 0
+ * @claim: a range whose memory now serves something else: its taint is shed.
+ *	The whole range also ends CAPKM_BUFFER_CREATE_F_UNALLOCATED
+ * @out_sequence: the buffer's sequence
+ *
+ * Needs right w. Errors: ENOENT, EINVAL, EBUSY (an open scope or a replay
+ * writes these bytes), ENOMEM.
+ */
+struct capkm_buffer_reset {
+	__u32 size;
+	__u32 flags;
+	struct capkm_claim claim;
+	__aligned_u64 out_sequence;
+};
+#define CAPKM_IOC_BUFFER_RESET _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_RESET)
+
+/**
+ * struct capkm_range - a range of a buffer that is not simply clean
+ * @start: first byte
+ * @end: first byte after it
+ * @id: failure, scope or window, by @state
+ * @state: CAPKM_RANGE_*
+ * @kind: enum capkm_kind of the failure, 0 for others
+ */
+struct capkm_range {
+	__aligned_u64 start;
+	__aligned_u64 end;
+	__aligned_u64 id;
+	__u32 state;
+	__u32 kind;
+};
+#define CAPKM_RANGE_FAILED	1	/* carries failure @id */
+#define CAPKM_RANGE_OPEN	2	/* scope @id is writing it */
+#define CAPKM_RANGE_RECORDED	3	/* window @id recorded a write of it */
+
+/**
+ * struct capkm_buffer_query - ioctl(CAPKM_IOC_BUFFER_QUERY)
+ * @size: sizeof(struct capkm_buffer_query)
+ * @flags: must be 0
+ * @buffer: a buffer that the session holds
+ * @from: ranges that start below are left out: to read on, give the start of
+ *	the last range plus 1
+ * @ranges_uptr: array of struct capkm_range, in order of their start
+ * @ranges_len: its length
+ * @out_ranges: ranges written
+ * @out_bytes: size of the buffer
+ * @out_device: UUID
+ * @out_address: as given
+ * @out_sequence: advances at enter, exit, taint, reset and replay
+ * @out_claims: ranges in all
+ * @out_failures: different failures that it carries
+ * @out_session: session that created it
+ * @out_state: CAPKM_BUFFER_*
+ * @out_holders: references of sessions
+ * @out_uses: windows and graphs that refer to it
+ * @__reserved: must be 0
+ * @out_label: NUL-terminated
+ */
+struct capkm_buffer_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 buffer;
+	__aligned_u64 from;
+	__aligned_u64 ranges_uptr;
+	__u32 ranges_len;
+	__u32 out_ranges;
+	__aligned_u64 out_bytes;
+	__u8 out_device[16];
+	__aligned_u64 out_address;
+	__aligned_u64 out_sequence;
+	__aligned_u64 out_claims;
+	__aligned_u64 out_failures;
+	__aligned_u64 out_session;
+	__u32 out_state;
+	__u32 out_holders;
+	__u32 out_uses;
+	__u32 __reserved;
+	__u8 out_label[64];
+};
+#define CAPKM_BUFFER_EXPORTED		(1u << 0)
+#define CAPKM_BUFFER_UNALLOCATED	(1u << 1)
+#define CAPKM_BUFFER_HIDDEN		(1u << 2)	/* nobody holds it */
+#define CAPKM_IOC_BUFFER_QUERY _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_QUERY)
+
+/**
+ * struct capkm_window_prepare - ioctl(CAPKM_IOC_WINDOW_PREPARE)
+ * @size: sizeof(struct capkm_window_prepare)
+ * @flags: CAPKM_WINDOW_PREPARE_F_*, CAPKM_PLACE_F_SLOT
+ * @place: its stream becomes the owner of the slot's new window
+ * @cookie: the caller's, kept with window and graph
+ * @mode_uptr: optional capture-mode text, shown to readers
+ * @mode_len: bytes of it, at most %CAPKM_MODE_MAX
+ * @out_state: state of the slot's window; also on EBUSY
+ * @out_window: id, never reused; 0 on a slot without graphs
+ * @out_slot: index of the slot
+ * @__reserved: must be 0
+ *
+ * Needs right w. Errors: EBUSY (a window is prepared, opening, recording, or
+ * holds the slot while the driver closes it), EDQUOT, ENOMEM.
+ */
+struct capkm_window_prepare {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 cookie;
+	__aligned_u64 mode_uptr;
+	__u32 mode_len;
+	__u32 out_state;
+	__aligned_u64 out_window;
+	__u32 out_slot;
+	__u32 __reserved;
+};
+/* Work of the owner that escapes the window dooms it. */
+#define CAPKM_WINDOW_PREPARE_F_STRICT	(1u << 0)
+#define CAPKM_WINDOW_PREPARE_F_ALL	(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_IOC_WINDOW_PREPARE _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_PREPARE)
+
+/**
+ * struct capkm_window_begin - ioctl(CAPKM_IOC_WINDOW_BEGIN)
+ * @size: sizeof(struct capkm_window_begin)
+ * @flags: CAPKM_WINDOW_F_DRIVER_DONE, CAPKM_PLACE_F_SLOT
+ * @place: slot of the prepared window; any stream of the client may begin,
+ *	the owner stays
+ * @out_state: state of the slot's window; also on EBUSY and EINVAL
+ * @__reserved: must be 0
+ * @out_window: id
+ * @out_owner: owner stream
+ *
+ * A hardware slot takes two calls: the first, before the driver begins, turns
+ * PREPARE into OPENING, the second, F_DRIVER_DONE, OPENING into CAPTURE. If
+ * the driver fails: WINDOW_ABORT. Errors: EINVAL (nothing prepared), EBUSY
+ * (recording already; a scope is open on the slot), EOPNOTSUPP (the slot has
+ * no graphs).
+ */
+struct capkm_window_begin {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__u32 out_state;
+	__u32 __reserved;
+	__aligned_u64 out_window;
+	__aligned_u64 out_owner;
+};
+/* The second of the two calls of BEGIN and END: the driver has done its part. */
+#define CAPKM_WINDOW_F_DRIVER_DONE	(1u << 0)
+#define CAPKM_WINDOW_BEGIN_F_ALL	(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_IOC_WINDOW_BEGIN _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_BEGIN)
+
+/**
+ * struct capkm_window_end - ioctl(CAPKM_IOC_WINDOW_END)
+ * @size: sizeof(struct capkm_window_end)
+ * @flags: CAPKM_WINDOW_F_DRIVER_DONE, CAPKM_PLACE_F_SLOT
+ * @place: slot whose recording window is closed; its stream decides the
+ *	verdict
+ * @window: 0 for the window on the slot, else it must be that one
+ * @out_state: state of the slot's window; also on EINVAL
+ * @out_verdict: enum capkm_verdict
+ * @out_window: id, for WINDOW_TAKE, WINDOW_SEAL, WINDOW_REFUSE
+ * @out_owner: owner stream
+ * @out_recorded: claims recorded
+ * @out_doomed: 1 if it cannot be sealed
+ * @__reserved: must be 0
+ *
+ * The window is CLOSING until it is sealed or refused. On a hardware slot it
+ * holds the slot until the second call, F_DRIVER_DONE. If scopes of it are
+ * open, it is doomed (kind INCOMPLETE). Errors: EINVAL (nothing recording),
+ * ENOENT (@window is not on the slot), EBUSY (the driver opens or closes it),
+ * EOPNOTSUPP (the slot has no graphs).
+ */
+struct capkm_window_end {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 window;
+	__u32 out_state;
+	__u32 out_verdict;
+	__aligned_u64 out_window;
+	__aligned_u64 out_owner;
+	__aligned_u64 out_recorded;
+	__u32 out_doomed;
+	__u32 __reserved;
+};
+#define CAPKM_WINDOW_END_F_ALL	(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_IOC_WINDOW_END _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_END)
+
+/**
+ * struct capkm_window_seal - ioctl(CAPKM_IOC_WINDOW_SEAL)
+ * @size: sizeof(struct capkm_window_seal)
+ * @flags: CAPKM_WINDOW_SEAL_F_*
+ * @window: a CLOSING window of the client
+ * @reports_uptr: array of struct capkm_report for a refusal: first why it
+ *	cannot be sealed, then what doomed it, if anything did
+ * @reports_len: its length; 2 is enough
+ * @out_reports: reports written
+ * @out_result: %CAPKM_CLEAN (sealed) or %CAPKM_REFUSED
+ * @__reserved: must be 0
+ * @out_graph: id of the graph
+ *
+ * A window that is doomed or abandoned is refused. Errors: ENOENT, EPERM,
+ * EINVAL (not CLOSING), EBUSY (the driver has not closed it yet), EDQUOT,
+ * ENOMEM.
+ */
+struct capkm_window_seal {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__u32 out_result;
+	__u32 __reserved;
+	__aligned_u64 out_graph;
+};
+/* Replays of the graph do not look at its external inputs. */
+#define CAPKM_WINDOW_SEAL_F_NO_INPUTS	(1u << 0)
+#define CAPKM_WINDOW_SEAL_F_ALL		(1u << 0)
+#define CAPKM_IOC_WINDOW_SEAL _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_SEAL)
+
+/**
+ * struct capkm_window_refuse - ioctl(CAPKM_IOC_WINDOW_REFUSE)
+ * @size: sizeof(struct capkm_window_refuse)
+ * @flags: must be 0
+ * @window: a CLOSING window of the client, which will never be a graph
+ * @kind: enum capkm_kind of the caller, 0 for %CAPKM_KIND_DRIVER
+ * @code: the driver's code
+ * @text_uptr: optional reason
+ * @text_len: bytes of it, at most %CAPKM_TEXT_MAX
+ * @reports_len: length of the array
+ * @reports_uptr: array of struct capkm_report, as in WINDOW_SEAL
+ * @out_reports: reports written
+ * @__reserved: must be 0
+ *
+ * Also lets the slot go if the window still holds it. Cannot fail for memory.
+ * Errors: ENOENT, EPERM, EINVAL (not CLOSING).
+ */
+struct capkm_window_refuse {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	__u32 kind;
+	__s32 code;
+	__aligned_u64 text_uptr;
+	__u32 text_len;
+	__u32 reports_len;
+	__aligned_u64 reports_uptr;
+	__u32 out_reports;
+	__u32 __reserved;
+};
+#define CAPKM_IOC_WINDOW_REFUSE _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_REFUSE)
+
+/**
+ * struct capkm_retained - host bytes that recorded copies read
+ * @address: the caller's, opaque
+ * @bytes: size, not 0
+ * @cookie: the caller's
+ * @epoch: epoch of the caller's pool
+ * @mode: CAPKM_RETAIN_*
+ * @__reserved: must be 0
+ */
+struct capkm_retained {
+	__aligned_u64 address;
+	__aligned_u64 bytes;
+	__aligned_u64 cookie;
+	__aligned_u64 epoch;
+	__u32 mode;
+	__u32 __reserved;
+};
+#define CAPKM_RETAIN_READ	0	/* the graph reads the bytes */
+#define CAPKM_RETAIN_WRITE	1	/* the graph only writes them */
+
+/**
+ * struct capkm_window_take - ioctl(CAPKM_IOC_WINDOW_TAKE)
+ * @size: sizeof(struct capkm_window_take)
+ * @flags: CAPKM_WINDOW_TAKE_F_*
+ * @window: a CLOSING window of the client
+ * @claims_uptr: array of struct capkm_claim: what was recorded as written,
+ *	ascending by buffer, start, end, each once
+ * @claims_len: its length
+ * @out_claims: claims written
+ * @retained_uptr: array of struct capkm_retained, in order
+ * @retained_len: its length
+ * @out_retained: elements written
+ * @reports_uptr: array of struct capkm_report: the failure that doomed it
+ * @reports_len: its length; 1 is enough
+ * @out_reports: reports written
+ *
+ * Each element is handed out once: call again until nothing comes. The graph
+ * or the refusal has all of it whether it was taken or not. Errors: ENOENT,
+ * EPERM, EINVAL (not CLOSING), ENOMEM.
+ */
+struct capkm_window_take {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	__aligned_u64 claims_uptr;
+	__u32 claims_len;
+	__u32 out_claims;
+	__aligned_u64 retained_uptr;
+	__u32 retained_len;
+	__u32 out_retained;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+};
+#define CAPKM_WINDOW_TAKE_F_REWIND	(1u << 0)	/* from the start again */
+#define CAPKM_WINDOW_TAKE_F_ALL		(1u << 0)
+#define CAPKM_IOC_WINDOW_TAKE _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_TAKE)
+
+/**
+ * struct capkm_window_record - ioctl(CAPKM_IOC_WINDOW_RECORD)
+ * @size: sizeof(struct capkm_window_record)
+ * @flags: CAPKM_WINDOW_RECORD_F_*
+ * @window: a window of the client, CAPTURE or CLOSING; in PREPARE the call
+ *	does nothing
+ * @reads_uptr: array of struct capkm_claim: read by the recorded work
+ * @writes_uptr: array of struct capkm_claim: written by it
+ * @reads_len: length of reads
+ * @writes_len: length of writes
+ * @out_error_index: on ENOENT and EINVAL: which claim, reads first
+ * @__reserved: must be 0
+ *
+ * For work that the driver recorded and that had no scope. Errors: ENOENT,
+ * EPERM, EINVAL, EDQUOT, ENOMEM.
+ */
+struct capkm_window_record {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	__aligned_u64 reads_uptr;
+	__aligned_u64 writes_uptr;
+	__u32 reads_len;
+	__u32 writes_len;
+	__u32 out_error_index;
+	__u32 __reserved;
+};
+/*
+ * The graph was merely seen to be given the buffers of @writes: checked before
+ * a replay, tainted when it fails, never released by its success.
+ */
+#define CAPKM_WINDOW_RECORD_F_SEEN	(1u << 0)
+#define CAPKM_WINDOW_RECORD_F_ALL	(1u << 0)
+#define CAPKM_IOC_WINDOW_RECORD _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_RECORD)
+
+/**
+ * struct capkm_window_abort - ioctl(CAPKM_IOC_WINDOW_ABORT)
+ * @size: sizeof(struct capkm_window_abort)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @place: slot; if it has a window, it has none afterwards. What a recording
+ *	one had recorded is tainted (kind ABORTED)
+ * @out_window: id of that window, 0 if there was none
+ *
+ * Never fails on a valid place.
+ */
+struct capkm_window_abort {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 out_window;
+};
+#define CAPKM_IOC_WINDOW_ABORT _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_ABORT)
+
+/**
+ * struct capkm_window_fail - ioctl(CAPKM_IOC_WINDOW_FAIL)
+ * @size: sizeof(struct capkm_window_fail)
+ * @flags: must be 0
+ * @window: any window of the domain. In CAPTURE, OPENING and CLOSING it is
+ *	doomed, in PREPARE the call does nothing
+ * @stream: logical stream whose call failed
+ * @kind: enum capkm_kind of the caller
+ * @code: the driver's code
+ * @label_uptr: optional: which operation failed
+ * @text_uptr: optional reason
+ * @label_len: bytes of the label
+ * @text_len: bytes of the text
+ * @out_state: state of the window
+ * @out_failures: failures of the window so far; 1 means that this is the first
+ *
+ * The first failure is kept, the last one beside it, the others are counted.
+ * Any session with right w. Errors: ENOENT, EINVAL, ENOMEM.
+ */
+struct capkm_window_fail {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	__aligned_u64 stream;
+	__u32 kind;
+	__s32 code;
+	__aligned_u64 label_uptr;
+	__aligned_u64 text_uptr;
+	__u32 label_len;
+	__u32 text_len;
+	__u32 out_state;
+	__u32 out_failures;
+};
+#define CAPKM_IOC_WINDOW_FAIL _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_FAIL)
+
+/**
+ * struct capkm_window_retain - ioctl(CAPKM_IOC_WINDOW_RETAIN)
+ * @size: sizeof(struct capkm_window_retain)
+ * @flags: must be 0
+ * @window: a window of the client, CAPTURE or CLOSING
+ * @retained: host bytes that must live as long as the graph
+ *
+ * Errors: ENOENT, EPERM, EINVAL, EOVERFLOW, EDQUOT, ENOMEM.
+ */
+struct capkm_window_retain {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	struct capkm_retained retained;
+};
+#define CAPKM_IOC_WINDOW_RETAIN _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_RETAIN)
+
+/**
+ * struct capkm_window_query - ioctl(CAPKM_IOC_WINDOW_QUERY)
+ * @size: sizeof(struct capkm_window_query)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @window: any window of the domain, also one of its history; 0 for the
+ *	window on @place
+ * @place: read when @window is 0, else must be zero
+ * @reports_uptr: array of struct capkm_report: the first failure, then the
+ *	last
+ * @reports_len: its length; 2 is enough
+ * @out_reports: reports written
+ * @out_window: id; 0 if the slot has no window
+ * @out_owner: owner stream
+ * @out_session: session of the opener
+ * @out_cookie: as given
+ * @out_graph: the graph it became
+ * @out_device: UUID of the slot
+ * @out_slot: index of the slot
+ * @out_state: enum capkm_window_state
+ * @out_verdict: enum capkm_verdict
+ * @out_capture_cache: 1 while caches must be in capture mode (CW-4)
+ * @out_doomed: 1 if it cannot be sealed
+ * @out_strict: 1 if prepared strict
+ * @out_pid: opener, in the reader's pid namespace; 0 if not visible
+ * @out_uid: user of the opener, in the reader's user namespace
+ * @out_recorded: claims recorded, each once
+ * @out_bytes: sum of their sizes
+ * @out_inputs: external inputs
+ * @out_retained: retained host buffers
+ * @out_retained_bytes: their bytes
+ * @out_launches: scopes recorded
+ * @out_foreign_launches: of these, by other streams than the owner
+ * @out_failures: failures, all
+ * @out_failed_after: launches that were recorded before the first failure
+ * @out_prepared_ns: CLOCK_REALTIME, nanoseconds
+ * @out_begun_ns: the same, 0 if it never recorded
+ * @out_closed_ns: the same, 0 if it is open
+ * @out_comm: command name of the opener, NUL-terminated
+ * @out_mode: capture-mode text, NUL-terminated
+ *
+ * Needs right r.
+ */
+struct capkm_window_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	struct capkm_place place;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__aligned_u64 out_window;
+	__aligned_u64 out_owner;
+	__aligned_u64 out_session;
+	__aligned_u64 out_cookie;
+	__aligned_u64 out_graph;
+	__u8 out_device[16];
+	__u32 out_slot;
+	__u32 out_state;
+	__u32 out_verdict;
+	__u32 out_capture_cache;
+	__u32 out_doomed;
+	__u32 out_strict;
+	__u32 out_pid;
+	__u32 out_uid;
+	__aligned_u64 out_recorded;
+	__aligned_u64 out_bytes;
+	__aligned_u64 out_inputs;
+	__aligned_u64 out_retained;
+	__aligned_u64 out_retained_bytes;
+	__aligned_u64 out_launches;
+	__aligned_u64 out_foreign_launches;
+	__aligned_u64 out_failures;
+	__aligned_u64 out_failed_after;
+	__aligned_u64 out_prepared_ns;
+	__aligned_u64 out_begun_ns;
+	__aligned_u64 out_closed_ns;
+	__u8 out_comm[16];
+	__u8 out_mode[32];
+};
+#define CAPKM_WINDOW_QUERY_F_ALL	CAPKM_PLACE_F_SLOT
+#define CAPKM_IOC_WINDOW_QUERY _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_QUERY)
+
+/**
+ * struct capkm_window_abandon - ioctl(CAPKM_IOC_WINDOW_ABANDON)
+ * @size: sizeof(struct capkm_window_abandon)
+ * @flags: must be 0
+ * @window: any open, CLOSING or orphaned window; it moves to the history. What
+ *	it had recorded is tainted (kind ABANDONED) unless it was already
+ *
+ * The opener's session, the domain's owner, or CAP_SYS_ADMIN in the initial
+ * user namespace; else EPERM.
+ */
+struct capkm_window_abandon {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+};
+#define CAPKM_IOC_WINDOW_ABANDON _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_ABANDON)
+
+/**
+ * struct capkm_scope_enter - ioctl(CAPKM_IOC_SCOPE_ENTER)
+ * @size: sizeof(struct capkm_scope_enter)
+ * @flags: CAPKM_SCOPE_ENTER_F_*, CAPKM_PLACE_F_SLOT
+ * @place: stream and slot that the work is issued on
+ * @reads_uptr: array of struct capkm_claim: what the work reads
+ * @writes_uptr: array of struct capkm_claim: what it is going to write
+ * @label_uptr: optional label of the work (a kernel's name)
+ * @reads_len: length of reads
+ * @writes_len: length of writes
+ * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
+ * @reports_len: length of the array
+ * @reports_uptr: array of struct capkm_report: the input that is tainted or
+ *	in progress
+ * @out_reports: reports written, at most 1
+ * @out_error_index: on ENOENT and EINVAL: which claim, reads first
+ * @out_result: %CAPKM_CLEAN (entered), %CAPKM_SKIPPED, %CAPKM_IN_PROGRESS
+ * @__reserved: must be 0
+ * @out_scope: id for SCOPE_EXIT; 0 if not entered
+ * @out_sequence: the domain's sequence at the enter
+ *
+ * From an enter on, the written bytes belong to the scope, until the exit says
+ * how the work went. If the client ends before, they are tainted (kind
+ * TORN_DOWN). All that the exit will need is paid here. Needs right w. Errors:
+ * ENOENT, EINVAL, EPERM (the stream is another session's), EBUSY (the driver
+ * opens or closes a window on the slot), EMSGSIZE, EDQUOT, ENOMEM, EINTR.
+ */
+struct capkm_scope_enter {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 reads_uptr;
+	__aligned_u64 writes_uptr;
+	__aligned_u64 label_uptr;
+	__u32 reads_len;
+	__u32 writes_len;
+	__u32 label_len;
+	__u32 reports_len;
+	__aligned_u64 reports_uptr;
+	__u32 out_reports;
+	__u32 out_error_index;
+	__u32 out_result;
+	__u32 __reserved;
+	__aligned_u64 out_scope;
+	__aligned_u64 out_sequence;
+};
+/*
+ * The work must run although an input is tainted: it enters, and when it is
+ * left its outputs carry the input's failure.
+ */
+#define CAPKM_SCOPE_ENTER_F_POISON	(1u << 0)
+#define CAPKM_SCOPE_ENTER_F_ALL		(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_IOC_SCOPE_ENTER _IO(CAPKM_TYPE, CAPKM_NR_SCOPE_ENTER)
+
+/**
+ * struct capkm_scope_exit - ioctl(CAPKM_IOC_SCOPE_EXIT)
+ * @size: sizeof(struct capkm_scope_exit)
+ * @flags: CAPKM_SCOPE_EXIT_F_*
+ * @scope: id of SCOPE_ENTER, of this client
+ * @kind: with F_FAILED: enum capkm_kind of the caller; else 0
+ * @code: with F_FAILED: the caller's code; else 0
+ * @text_uptr: with F_FAILED: optional reason
+ * @stack_uptr: with F_FAILED: optional stack blob, opaque; it is dropped if
+ *	there is no memory for it
+ * @text_len: bytes of the text
+ * @stack_len: bytes of the blob, at most %CAPKM_STACK_MAX
+ * @out_failure: id of the failure that the written bytes carry now, 0 if none
+ * @out_sequence: the slot's sequence
+ *
+ * Cannot fail for memory or limits. Errors: ENOENT, EPERM, EINVAL.
+ */
+struct capkm_scope_exit {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 scope;
+	__u32 kind;
+	__s32 code;
+	__aligned_u64 text_uptr;
+	__aligned_u64 stack_uptr;
+	__u32 text_len;
+	__u32 stack_len;
+	__aligned_u64 out_failure;
+	__aligned_u64 out_sequence;
+};
+/* The work failed. */
+#define CAPKM_SCOPE_EXIT_F_FAILED	(1u << 0)
+/* The work is finished, not only enqueued: there is nothing to confirm. */
+#define CAPKM_SCOPE_EXIT_F_COMPLETE	(1u << 1)
+#define CAPKM_SCOPE_EXIT_F_ALL		(3u << 0)
+#define CAPKM_IOC_SCOPE_EXIT _IO(CAPKM_TYPE, CAPKM_NR_SCOPE_EXIT)
+
+/**
+ * struct capkm_check - ioctl(CAPKM_IOC_CHECK)
+ * @size: sizeof(struct capkm_check)
+ * @flags: CAPKM_CHECK_F_*
+ * @claims_uptr: array of struct capkm_claim: may these bytes be read
+ * @claims_len: its length
+ * @reports_len: length of the array
+ * @reports_uptr: array of struct capkm_report: in the order of the claims one
+ *	for each different failure, plus one for each buffer that was never
+ *	allocated and each claim whose first bad byte is in progress
+ * @since: with F_UNCHANGED: an earlier @out_sequence; else 0
+ * @out_reports: reports found; more than @reports_len means that the rest was
+ *	not written
+ * @out_error_index: on ENOENT and EINVAL: which claim
+ * @out_result: %CAPKM_CLEAN, %CAPKM_TAINTED, %CAPKM_CHANGED
+ * @__reserved: must be 0
+ * @out_sequence: the domain's sequence now
+ *
+ * Each claim is judged by its first byte that cannot be trusted. Needs right
+ * r. Errors: ENOENT, EINVAL, EMSGSIZE, ENOMEM, EINTR.
+ */
+struct capkm_check {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 claims_uptr;
+	__u32 claims_len;
+	__u32 reports_len;
+	__aligned_u64 reports_uptr;
+	__aligned_u64 since;
+	__u32 out_reports;
+	__u32 out_error_index;
+	__u32 out_result;
+	__u32 __reserved;
+	__aligned_u64 out_sequence;
+};
+/* Has any of the buffers changed since @since? For readers that copy. */
+#define CAPKM_CHECK_F_UNCHANGED	(1u << 0)
+#define CAPKM_CHECK_F_ALL	(1u << 0)
+#define CAPKM_IOC_CHECK _IO(CAPKM_TYPE, CAPKM_NR_CHECK)
+
+/**
+ * struct capkm_taint - ioctl(CAPKM_IOC_TAINT)
+ * @size: sizeof(struct capkm_taint)
+ * @flags: must be 0
+ * @claims_uptr: array of struct capkm_claim: bytes that cannot be trusted
+ * @claims_len: its length
+ * @kind: for a new failure: enum capkm_kind of the caller
+ * @code: for a new failure: the caller's code
+ * @text_len: for a new failure: bytes of the text
+ * @text_uptr: for a new failure: optional reason
+ * @stream: logical stream that says so
+ * @failure: 0 for a new failure, else an existing one of the domain, and then
+ *	@kind, @code and @text_len must be 0
+ * @out_error_index: on ENOENT and EINVAL: which claim
+ * @__reserved: must be 0
+ * @out_failure: id, 0 if the claims are empty
+ * @out_sequence: the domain's sequence
+ *
+ * A scope of zero length that failed. Needs right w. Errors: ENOENT, EINVAL,
+ * EMSGSIZE, ENOSPC, ENOMEM.
+ */
+struct capkm_taint {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 claims_uptr;
+	__u32 claims_len;
+	__u32 kind;
+	__s32 code;
+	__u32 text_len;
+	__aligned_u64 text_uptr;
+	__aligned_u64 stream;
+	__aligned_u64 failure;
+	__u32 out_error_index;
+	__u32 __reserved;
+	__aligned_u64 out_failure;
+	__aligned_u64 out_sequence;
+};
+#define CAPKM_IOC_TAINT _IO(CAPKM_TYPE, CAPKM_NR_TAINT)
+
+/**
+ * struct capkm_written - ioctl(CAPKM_IOC_WRITTEN)
+ * @size: sizeof(struct capkm_written)
+ * @flags: must be 0
+ * @claims_uptr: array of struct capkm_claim: bytes that were written well
+ * @claims_len: its length
+ * @out_error_index: on ENOENT and EINVAL: which claim
+ * @out_sequence: the domain's sequence
+ *
+ * A scope of zero length that succeeded. Needs right w. Errors: ENOENT,
+ * EINVAL, EMSGSIZE, ENOMEM.
+ */
+struct capkm_written {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 claims_uptr;
+	__u32 claims_len;
+	__u32 out_error_index;
+	__aligned_u64 out_sequence;
+};
+#define CAPKM_IOC_WRITTEN _IO(CAPKM_TYPE, CAPKM_NR_WRITTEN)
+
+/**
+ * struct capkm_graph_replay_begin - ioctl(CAPKM_IOC_GRAPH_REPLAY_BEGIN)
+ * @size: sizeof(struct capkm_graph_replay_begin)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @graph: a graph of the client
+ * @place: stream and slot that it is launched on
+ * @reports_uptr: array of struct capkm_report: the external input that is
+ *	tainted or in progress
+ * @reports_len: its length
+ * @out_reports: reports written, at most 1
+ * @out_result: %CAPKM_CLEAN (entered), %CAPKM_SKIPPED, %CAPKM_IN_PROGRESS,
+ *	%CAPKM_REFUSED
+ * @__reserved: must be 0
+ * @out_sequence: the domain's sequence
+ *
+ * Costs the same for any number of claims while nothing is wrong with its
+ * buffers. Errors: ENOENT, EPERM, EBUSY (the graph is being replayed; the
+ * driver opens or closes a window on the slot), EOPNOTSUPP (the slot is
+ * recording on a driver: record the child graph's claims instead), ENOMEM.
+ */
+struct capkm_graph_replay_begin {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 graph;
+	struct capkm_place place;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__u32 out_result;
+	__u32 __reserved;
+	__aligned_u64 out_sequence;
+};
+#define CAPKM_IOC_GRAPH_REPLAY_BEGIN \
+	_IO(CAPKM_TYPE, CAPKM_NR_GRAPH_REPLAY_BEGIN)
+
+/**
+ * struct capkm_graph_replay_end - ioctl(CAPKM_IOC_GRAPH_REPLAY_END)
+ * @size: sizeof(struct capkm_graph_replay_end)
+ * @flags: CAPKM_SCOPE_EXIT_F_*
+ * @graph: a graph that is being replayed
+ * @kind: with F_FAILED: enum capkm_kind of the caller; else 0
+ * @code: with F_FAILED: the caller's code; else 0
+ * @text_uptr: with F_FAILED: optional reason
+ * @text_len: bytes of the text
+ * @__reserved: must be 0
+ * @out_failure: id of the failure that its buffers carry now, 0 if none
+ * @out_sequence: the slot's sequence
+ *
+ * Cannot fail for memory or limits. Errors: ENOENT, EPERM, EINVAL.
+ */
+struct capkm_graph_replay_end {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 graph;
+	__u32 kind;
+	__s32 code;
+	__aligned_u64 text_uptr;
+	__u32 text_len;
+	__u32 __reserved;
+	__aligned_u64 out_failure;
+	__aligned_u64 out_sequence;
+};
+#define CAPKM_IOC_GRAPH_REPLAY_END _IO(CAPKM_TYPE, CAPKM_NR_GRAPH_REPLAY_END)
+
+/**
+ * struct capkm_graph_destroy - ioctl(CAPKM_IOC_GRAPH_DESTROY)
+ * @size: sizeof(struct capkm_graph_destroy)
+ * @flags: must be 0
+ * @graph: a graph of the client. 0 is EINVAL, an unknown one ENOENT: neither
+ *	changes anything
+ *
+ * Errors: ENOENT, EPERM, EINVAL, EBUSY (it is being replayed).
+ */
+struct capkm_graph_destroy {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 graph;
+};
+#define CAPKM_IOC_GRAPH_DESTROY _IO(CAPKM_TYPE, CAPKM_NR_GRAPH_DESTROY)
+
+/**
+ * struct capkm_graph_query - ioctl(CAPKM_IOC_GRAPH_QUERY)
+ * @size: sizeof(struct capkm_graph_query)
+ * @flags: CAPKM_GRAPH_QUERY_F_*
+ * @graph: any graph of the domain
+ * @from: claims with a lower key (buffer, start, end) are left out
+ * @claims_uptr: array of struct capkm_claim: what it writes; with F_INPUTS its
+ *	external inputs, with F_SEEN what it was seen to be given
+ * @claims_len: its length
+ * @out_claims: claims written to the array
+ * @out_window: window that it was
+ * @out_session: session of its client
+ * @out_owner: owner stream
+ * @out_cookie: of the window
+ * @out_writes: claims that it writes
+ * @out_inputs: external inputs
+ * @out_seen: claims that it was seen to be given
+ * @out_retained: retained host buffers
+ * @out_retained_bytes: their bytes
+ * @out_replays: replays that succeeded
+ * @out_failed_replays: replays that failed, were skipped or refused
+ * @out_pid: process, in the reader's pid namespace
+ * @out_replaying: 1 while a replay is open
+ *
+ * Needs right r.
+ */
+struct capkm_graph_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 graph;
+	struct capkm_claim from;
+	__aligned_u64 claims_uptr;
+	__u32 claims_len;
+	__u32 out_claims;
+	__aligned_u64 out_window;
+	__aligned_u64 out_session;
+	__aligned_u64 out_owner;
+	__aligned_u64 out_cookie;
+	__aligned_u64 out_writes;
+	__aligned_u64 out_inputs;
+	__aligned_u64 out_seen;
+	__aligned_u64 out_retained;
+	__aligned_u64 out_retained_bytes;
+	__aligned_u64 out_replays;
+	__aligned_u64 out_failed_replays;
+	__u32 out_pid;
+	__u32 out_replaying;
+};
+#define CAPKM_GRAPH_QUERY_F_INPUTS	(1u << 0)
+#define CAPKM_GRAPH_QUERY_F_SEEN	(1u << 1)
+#define CAPKM_GRAPH_QUERY_F_ALL		(3u << 0)
+#define CAPKM_IOC_GRAPH_QUERY _IO(CAPKM_TYPE, CAPKM_NR_GRAPH_QUERY)
+
+/**
+ * struct capkm_hop - work that was skipped because of a failure
+ * @needed: buffer that it needed and that carried the failure
+ * @time_ns: CLOCK_REALTIME, nanoseconds
+ * @label: label of the skipped scope, NUL-terminated
+ */
+struct capkm_hop {
+	__aligned_u64 needed;
+	__aligned_u64 time_ns;
+	__u8 label[64];
+};
+
+/**
+ * struct capkm_failure_query - ioctl(CAPKM_IOC_FAILURE_QUERY)
+ * @size: sizeof(struct capkm_failure_query)
+ * @flags: must be 0
+ * @failure: a node of the error graph, or of the domain's reports
+ * @buffer: whose chain of skipped work is asked, 0 for none
+ * @reports_uptr: array of struct capkm_report: the failure
+ * @reports_len: its length; 1 is enough
+ * @out_reports: reports written
+ * @hops_uptr: array of struct capkm_hop: from @buffer back to the root, newest
+ *	first; at most 16 are remembered
+ * @hops_len: its length
+ * @out_hops: hops written
+ * @carriers_uptr: array of struct capkm_claim: bytes that carry it, in the
+ *	order of their buffers; start and end span them
+ * @carriers_len: its length
+ * @out_carriers: carriers written
+ * @out_skips: work skipped in all because of it
+ * @out_dropped: of these, skip records that are no longer remembered
+ * @stack_uptr: array of bytes: the stack blob
+ * @stack_len: its length
+ * @out_stack: bytes of the blob, at most @stack_len of which are written
+ *
+ * Needs right r. Errors: ENOENT (also when it was pruned).
+ */
+struct capkm_failure_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 failure;
+	__aligned_u64 buffer;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__aligned_u64 hops_uptr;
+	__u32 hops_len;
+	__u32 out_hops;
+	__aligned_u64 carriers_uptr;
+	__u32 carriers_len;
+	__u32 out_carriers;
+	__aligned_u64 out_skips;
+	__aligned_u64 out_dropped;
+	__aligned_u64 stack_uptr;
+	__u32 stack_len;
+	__u32 out_stack;
+};
+#define CAPKM_IOC_FAILURE_QUERY _IO(CAPKM_TYPE, CAPKM_NR_FAILURE_QUERY)
+
+#endif /* _UAPI_LINUX_CAPKM_H */

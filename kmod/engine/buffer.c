@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Buffers. A buffer lives while somebody refers to it: sessions that hold it,
+ * open scopes, windows and graphs.
+ */
+#include "internal.h"
+
+void ck_buffer_get(struct buffer *b)
+{
+	b->refs++;
+}
+
+/* Drops one failed claim; keeps the failure's text if this was its last. */
+static void shed(struct buffer *b, struct claim *c, struct stock *back,
+		 bool keep_reports)
+{
+	struct failure *f;
+
+	if (c->state != CLAIM_FAILED) {
+		ck_claim_drop(c, back);
+		return;
+	}
+	f = c->carrier->failure;
+	ck_failure_pin(f);
+	ck_claim_drop(c, back);
+	if (keep_reports && !f->carriers.count && link_empty(&f->sib))
+		ck_failure_keep(b->domain, f);
+	ck_failure_unpin(f, back);
+}
+
+static void destroy(struct buffer *b, struct stock *back, bool keep_reports)
+{
+	struct domain *d = b->domain;
+	struct tree_node *node;
+	u32 n = 0;
+
+	while ((node = ck_tree_first(&b->claims.tree))) {
+		shed(b, container_of(node, struct claim, span.tree), back,
+		     keep_reports);
+		if (!(++n % 1024))
+			host_relax();
+	}
+	ck_id_erase(&d->buffers, &b->node);
+	host_free(b);
+}
+
+void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports)
+{
+	if (!--b->refs)
+		destroy(b, back, keep_reports);
+}
+
+/* Something about its bytes has changed: readers that copy must look again. */
+void ck_buffer_touch(struct buffer *b)
+{
+	b->sequence = b->domain->sequence;
+}
+
+static u64 sequence(const struct buffer *b)
+{
+	return max(b->sequence, ck_graph_touched(b));
+}
+
+static struct hold *find_hold(struct capkm_session *s, u64 id)
+{
+	return id_entry(ck_id_find(&s->holds, id), struct hold, node);
+}
+
+static void hold_add(struct capkm_session *s, struct hold *h, struct buffer *b)
+{
+	h->node.id = b->node.id;
+	h->buffer = b;
+	h->count = 1;
+	ck_id_insert(&s->holds, &h->node);
+	b->holders++;
+	ck_buffer_get(b);
+}
+
+static void hold_drop(struct capkm_session *s, struct hold *h, bool keep_reports)
+{
+	ck_id_erase(&s->holds, &h->node);
+	h->buffer->holders--;
+	ck_buffer_put(h->buffer, &s->stock, keep_reports);
+	host_free(h);
+}
+
+void ck_session_drop_holds(struct capkm_session *s)
+{
+	struct id_node *node;
+	u32 n = 0;
+
+	while ((node = ck_id_first(&s->holds))) {
+		hold_drop(s, container_of(node, struct hold, node), true);
+		if (!(++n % 256))
+			host_relax();
+	}
+}
+
+int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
+		      struct target *t)
+{
+	struct hold *h = find_hold(s, claim->buffer);
+
+	if (!h)
+		return -ENOENT;
+	if (claim->start > claim->end || claim->end > h->buffer->size)
+		return -EINVAL;
+	t->buffer = h->buffer;
+	t->start = claim->start;
+	t->end = claim->end;
+	return 0;
+}
+
+int ck_op_buffer_create(struct call *c)
+{
+	struct capkm_buffer_create *a = c->arg;
+	struct array *label = &c->array[0];
+	struct domain *d = c->domain;
+	struct buffer *b;
+	struct hold *h;
+	int err;
+
+	if (!a->bytes)
+		return -EINVAL;
+	b = ck_call_alloc(c, sizeof(*b), &err);
+	if (!b)
+		return err;
+	h = ck_call_alloc(c, sizeof(*h), &err);
+	if (!h) {
+		host_free(b);
+		return err;
+	}
+	if (c->session->holds.count >= BUFFERS_MAX) {
+		host_free(h);
+		host_free(b);
+		return -EDQUOT;
+	}
+	b->domain = d;
+	b->node.id = ++d->next_buffer;
+	ck_range_map_init(&b->claims);
+	link_init(&b->uses);
+	b->size = a->bytes;
+	b->address = a->address;
+	b->session = c->session->id;
+	memcpy(b->device, a->device, sizeof(b->device));
+	memcpy(b->label, label->data, label->len);
+	b->exported = a->flags & CAPKM_BUFFER_CREATE_F_EXPORT;
+	b->unallocated = a->flags & CAPKM_BUFFER_CREATE_F_UNALLOCATED;
+	ck_tick(d);
+	ck_buffer_touch(b);
+	ck_id_insert(&d->buffers, &b->node);
+	hold_add(c->session, h, b);
+	a->out_buffer = b->node.id;
+	a->out_sequence = b->sequence;
+	return 0;
+}
+
+int ck_op_buffer_export(struct call *c)
+{
+	struct capkm_buffer_export *a = c->arg;
+	struct hold *h = find_hold(c->session, a->buffer);
+
+	if (!h)
+		return -ENOENT;
+	if (!h->buffer->exported) {
+		h->buffer->exported = true;
+		ck_tick(c->domain);
+	}
+	return 0;
+}
+
+int ck_op_buffer_open(struct call *c)
+{
+	struct capkm_buffer_open *a = c->arg;
+	struct capkm_session *s = c->session;
+	struct hold *h = find_hold(s, a->buffer), *spare;
+	struct buffer *b;
+	int err;
+
+	if (!h) {
+		spare = ck_call_alloc(c, sizeof(*spare), &err);
+		if (!spare)
+			return err;
+		b = id_entry(ck_id_find(&c->domain->buffers, a->buffer),
+			     struct buffer, node);
+		h = find_hold(s, a->buffer);
+		if (!b || !b->holders)
+			err = -ENOENT;
+		else if (!b->exported)
+			err = -EACCES;
+		else if (!h && s->holds.count >= BUFFERS_MAX)
+			err = -EDQUOT;
+		if (err || h)
+			host_free(spare);
+		if (err)
+			return err;
+		if (!h) {
+			hold_add(s, spare, b);
+			spare->count = 0;
+			h = spare;
+		}
+	}
+	if (h->count == U32_MAX)
+		return -EOVERFLOW;
+	h->count++;
+	ck_tick(c->domain);
+	a->out_bytes = h->buffer->size;
+	a->out_sequence = sequence(h->buffer);
+	return 0;
+}
+
+int ck_op_buffer_close(struct call *c)
+{
+	struct capkm_buffer_close *a = c->arg;
+	struct hold *h = find_hold(c->session, a->buffer);
+
+	if (!h)
+		return -ENOENT;
+	ck_tick(c->domain);
+	if (!--h->count)
+		hold_drop(c->session, h, false);
+	return 0;
+}
+
+int ck_op_buffer_reset(struct call *c)
+{
+	struct capkm_buffer_reset *a = c->arg;
+	struct capkm_session *s = c->session;
+	struct need need = {};
+	struct target t;
+	int err;
+
+	do {
+		err = ck_session_target(s, &a->claim, &t);
+		if (err)
+			return err;
+		if (ck_taint_busy(&t))
+			return -EBUSY;
+		need.n[STOCK_CLAIM] = ck_taint_depth(&t);
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	ck_taint_clear(&t, ck_tick(c->domain), &s->stock);
+	if (t.start == 0 && t.end == t.buffer->size)
+		t.buffer->unallocated = false;
+	ck_buffer_touch(t.buffer);
+	a->out_sequence = t.buffer->sequence;
+	return 0;
+}
+
+void ck_buffer_fill(const struct buffer *b, struct capkm_buffer_query *q)
+{
+	q->buffer = b->node.id;
+	q->out_bytes = b->size;
+	memcpy(q->out_device, b->device, sizeof(q->out_device));
+	q->out_address = b->address;
+	q->out_sequence = sequence(b);
+	q->out_claims = b->claims.count;
+	q->out_failures = b->failures;
+	q->out_session = b->session;
+	q->out_state = (b->exported ? CAPKM_BUFFER_EXPORTED : 0) |
+		       (b->unallocated ? CAPKM_BUFFER_UNALLOCATED : 0) |
+		       (b->holders ? 0 : CAPKM_BUFFER_HIDDEN);
+	q->out_holders = b->holders;
+	q->out_uses = b->uses_n;
+	memcpy(q->out_label, b->label, sizeof(q->out_label));
+}
+
+static void fill_range(const struct claim *c, struct capkm_range *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->start = c->span.start;
+	r->end = c->span.end;
+	switch (c->state) {
+	case CLAIM_OPEN:
+		r->state = CAPKM_RANGE_OPEN;
+		r->id = c->scope->node.id;
+		break;
+	case CLAIM_RECORDED:
+		r->state = CAPKM_RANGE_RECORDED;
+		r->id = c->window->node.id;
+		break;
+	case CLAIM_FAILED:
+		r->state = CAPKM_RANGE_FAILED;
+		r->id = c->carrier->failure->node.id;
+		r->kind = c->carrier->failure->kind;
+		break;
+	}
+}
+
+int ck_op_buffer_query(struct call *c)
+{
+	struct capkm_buffer_query *a = c->arg;
+	struct array *ranges = &c->array[0];
+	struct hold *h = find_hold(c->session, a->buffer);
+	struct capkm_range *out = ranges->data;
+	struct span *s;
+
+	if (!h)
+		return -ENOENT;
+	s = ck_range_from(&h->buffer->claims, a->from, 0);
+	for (; s && ranges->used < ranges->len; s = ck_range_after(s))
+		fill_range(container_of(s, struct claim, span),
+			   &out[ranges->used++]);
+	a->out_ranges = ranges->used;
+	ck_buffer_fill(h->buffer, a);
+	return 0;
+}

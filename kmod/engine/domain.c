@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Domains, and the registry that finds them. A domain is referred to by the
+ * registry while it is listed, by its sessions, and by whoever walks it.
+ */
+#include "internal.h"
+
+unsigned int capkm_linger_s = 600;
+
+static struct {
+	struct host_mutex lock;
+	struct id_map domains;		/* listed */
+	u64 next_domain, next_session;
+} registry;
+
+int capkm_engine_init(void)
+{
+	memset(&registry, 0, sizeof(registry));
+	host_mutex_init(&registry.lock);
+	return 0;
+}
+
+/* Nobody calls any more; what is left are persistent and defunct domains. */
+void capkm_engine_exit(void)
+{
+	struct domain *d;
+
+	while ((d = ck_domain_next(0))) {
+		ck_domain_unlist(d);
+		ck_domain_put(d);
+	}
+	host_mutex_destroy(&registry.lock);
+}
+
+static struct domain *get(struct id_node *node)
+{
+	struct domain *d = id_entry(node, struct domain, node);
+
+	if (d)
+		d->refs++;
+	return d;
+}
+
+struct domain *ck_domain_find(u64 id)
+{
+	struct domain *d;
+
+	host_lock(&registry.lock);
+	d = get(ck_id_find(&registry.domains, id));
+	host_unlock(&registry.lock);
+	return d;
+}
+
+struct domain *ck_domain_next(u64 id)
+{
+	struct domain *d;
+
+	host_lock(&registry.lock);
+	d = get(ck_id_from(&registry.domains, id));
+	host_unlock(&registry.lock);
+	return d;
+}
+
+static void drop_history(struct domain *d, u32 keep)
+{
+	struct window *w;
+
+	while (d->history_n > keep) {
+		w = link_first(&d->history, struct window, sib);
+		link_del(&w->sib);
+		d->history_n--;
+		ck_window_put(w, NULL);
+	}
+}
+
+static void drop_reports(struct domain *d)
+{
+	struct failure *f;
+
+	while (d->reports_n) {
+		f = link_first(&d->reports, struct failure, sib);
+		link_del(&f->sib);
+		d->reports_n--;
+		ck_failure_unpin(f, NULL);
+	}
+}
+
+/* All sessions have left or were cut off: nothing of it is needed any more. */
+static void clear(struct domain *d)
+{
+	struct capkm_session *s;
+	struct id_node *node;
+	struct link *l, *k;
+
+	link_for_each(l, &d->sessions) {
+		s = link_entry(l, struct capkm_session, sib);
+		link_for_each(k, &s->clients)
+			ck_client_end(link_entry(k, struct client, sib));
+		ck_session_drop_holds(s);
+	}
+	while ((node = ck_id_first(&d->windows)))
+		ck_window_close(d, container_of(node, struct window, node),
+				CAPKM_WINDOW_REFUSED, NULL);
+	drop_history(d, 0);
+	drop_reports(d);
+}
+
+void ck_domain_put(struct domain *d)
+{
+	bool last;
+
+	host_lock(&registry.lock);
+	last = !--d->refs;
+	host_unlock(&registry.lock);
+	if (!last)
+		return;
+	host_lock(&d->lock);
+	clear(d);
+	host_unlock(&d->lock);
+	host_mutex_destroy(&d->lock);
+	host_free(d);
+}
+
+void ck_domain_unlist(struct domain *d)
+{
+	bool listed;
+
+	host_lock(&registry.lock);
+	listed = d->listed;
+	if (listed)
+		ck_id_erase(&registry.domains, &d->node);
+	d->listed = false;
+	host_unlock(&registry.lock);
+	if (listed)
+		ck_domain_put(d);
+}
+
+/* Its name is free at once; with the lock of @d held. */
+static void make_defunct(struct domain *d)
+{
+	d->defunct_ns = host_time_ns();
+	host_lock(&registry.lock);
+	memset(d->name, 0, sizeof(d->name));
+	host_unlock(&registry.lock);
+}
+
+bool ck_domain_idle(struct domain *d)
+{
+	if (d->sessions_n || d->persistent)
+		return false;
+	if (!d->orphans && !d->reports_n)
+		return true;
+	if (!d->defunct_ns)
+		make_defunct(d);
+	return false;
+}
+
+/* A defunct domain that has lingered, or is one too many of its owner's. */
+static bool lapsed(struct domain *d, u64 now, u32 *newer)
+{
+	struct domain *o;
+	struct id_node *node;
+
+	if (!d->defunct_ns)
+		return false;
+	if (now - d->defunct_ns >= (u64)capkm_linger_s * 1000000000)
+		return true;
+	*newer = 0;
+	for (node = ck_id_first(&registry.domains); node;
+	     node = ck_id_next(node)) {
+		o = container_of(node, struct domain, node);
+		*newer += o->uid == d->uid && o->defunct_ns > d->defunct_ns;
+	}
+	return *newer >= DEFUNCT_PER_UID;
+}
+
+void capkm_engine_reap(void)
+{
+	u64 now = host_time_ns();
+	struct domain *d;
+	bool gone;
+	u32 newer;
+	u64 id = 0;
+
+	while ((d = ck_domain_next(id))) {
+		id = d->id + 1;
+		host_lock(&registry.lock);
+		gone = lapsed(d, now, &newer);
+		host_unlock(&registry.lock);
+		if (gone)
+			ck_domain_unlist(d);
+		ck_domain_put(d);
+	}
+}
+
+u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who)
+{
+	u32 mode = d->mode;
+
+	if (who->admin)
+		return CAPKM_RIGHT_READ | CAPKM_RIGHT_WRITE;
+	if (who->uid == d->uid)
+		mode >>= 6;
+	else if (who->gid == d->gid || host_in_group(d->gid))
+		mode >>= 3;
+	return (mode & 4 ? CAPKM_RIGHT_READ : 0) |
+	       (mode & 2 ? CAPKM_RIGHT_WRITE : 0);
+}
+
+static int session_options(u32 *max_streams, u32 backend)
+{
+	if (backend > CAPKM_BACKEND_NONE)
+		return -EOPNOTSUPP;
+	if (!*max_streams)
+		*max_streams = SLOTS_DEFAULT;
+	return *max_streams > SLOTS_MAX ? -EINVAL : 0;
+}
+
+static int check_name(const struct array *name)
+{
+	const char *text = name->data;
+	u32 i;
+
+	for (i = 0; i < name->len; i++)
+		if (text[i] == '/' || (u8)text[i] < ' ' || text[i] == 0x7f)
+			return -EINVAL;
+	return 0;
+}
+
+/* With the registry's lock. */
+static struct domain *find_name(u32 uid, const struct array *name)
+{
+	struct id_node *node;
+	struct domain *d;
+
+	for (node = ck_id_first(&registry.domains); node;
+	     node = ck_id_next(node)) {
+		d = container_of(node, struct domain, node);
+		if (d->uid == uid && strlen(d->name) == name->len &&
+		    !memcmp(d->name, name->data, name->len))
+			return d;
+	}
+	return NULL;
+}
+
+static int list_domain(struct domain *d, const struct array *name)
+{
+	struct id_node *node;
+	int err = 0;
+	u32 n = 0;
+
+	host_lock(&registry.lock);
+	for (node = ck_id_first(&registry.domains); node;
+	     node = ck_id_next(node))
+		n += container_of(node, struct domain, node)->uid == d->uid;
+	if (n >= DOMAINS_PER_UID)
+		err = -EDQUOT;
+	else if (name->len && find_name(d->uid, name))
+		err = -EEXIST;
+	if (!err) {
+		memcpy(d->name, name->data, name->len);
+		d->id = ++registry.next_domain;
+		d->node.id = d->id;
+		d->refs = 2;		/* listed, and its first session */
+		d->listed = true;
+		ck_id_insert(&registry.domains, &d->node);
+	}
+	host_unlock(&registry.lock);
+	return err;
+}
+
+/* For life. The session brings the reference to @d that it keeps. */
+static int attach(struct call *c, struct domain *d, u32 max_streams,
+		  u32 backend)
+{
+	struct capkm_session *s = c->session;
+	struct client *client;
+	struct link *l;
+	int err = 0;
+
+	host_lock(&d->lock);
+	if (d->dead)
+		err = -ECANCELED;
+	else if (d->defunct_ns)
+		err = -ENOENT;
+	else if (d->sessions_n >= SESSIONS_MAX)
+		err = -ENOSPC;
+	if (!err) {
+		host_lock(&registry.lock);
+		s->id = ++registry.next_session;
+		host_unlock(&registry.lock);
+		s->rights = ck_domain_rights(d, c->who);
+		s->max_streams = max_streams;
+		s->backend = backend;
+		link_for_each(l, &s->clients) {
+			client = link_entry(l, struct client, sib);
+			client->who.session = s->id;
+		}
+		link_add_tail(&s->sib, &d->sessions);
+		d->sessions_n++;
+		ck_tick(d);
+		WRITE_ONCE(s->domain, d);
+	}
+	host_unlock(&d->lock);
+	return err;
+}
+
+static struct domain *domain_new(struct call *c,
+				 const struct capkm_domain_create *a)
+{
+	struct domain *d = host_alloc(sizeof(*d));
+
+	if (!d)
+		return NULL;
+	host_mutex_init(&d->lock);
+	d->uid = c->who->uid;
+	d->gid = c->who->gid;
+	d->mode = a->mode ? a->mode : 0600;
+	d->persistent = a->flags & CAPKM_DOMAIN_CREATE_F_PERSISTENT;
+	d->created_ns = host_time_ns();
+	d->next_stream = CAPKM_STREAM_FIRST;
+	link_init(&d->sessions);
+	link_init(&d->history);
+	link_init(&d->reports);
+	return d;
+}
+
+static int create(struct call *c, struct capkm_domain_create *a)
+{
+	const struct array *name = &c->array[0];
+	struct domain *d;
+	int err;
+
+	err = session_options(&a->max_streams, a->backend);
+	if (!err)
+		err = a->mode & ~0666u ? -EINVAL : check_name(name);
+	if (err)
+		return err;
+	d = domain_new(c, a);
+	if (!d)
+		return -ENOMEM;
+	err = list_domain(d, name);
+	if (err) {
+		host_mutex_destroy(&d->lock);
+		host_free(d);
+		return err;
+	}
+	err = attach(c, d, a->max_streams, a->backend);
+	if (err) {			/* somebody destroyed it already */
+		ck_domain_unlist(d);
+		ck_domain_put(d);
+		return err;
+	}
+	a->out_domain = d->id;
+	a->out_session = c->session->id;
+	return 0;
+}
+
+static struct domain *find(struct call *c, struct capkm_domain_attach *a,
+			   int *err)
+{
+	const struct array *name = &c->array[0];
+	u32 uid = c->who->uid;
+	struct domain *d;
+
+	*err = -EINVAL;
+	if (!a->domain == !name->len)
+		return NULL;
+	if (a->flags & CAPKM_DOMAIN_ATTACH_F_OWNER) {
+		if (a->domain || !host_uid_parse(a->owner_uid, &uid))
+			return NULL;
+	} else if (a->owner_uid) {
+		return NULL;
+	}
+	*err = -ENOENT;
+	if (a->domain)
+		return ck_domain_find(a->domain);
+	host_lock(&registry.lock);
+	d = find_name(uid, name);
+	if (d)
+		d->refs++;
+	host_unlock(&registry.lock);
+	return d;
+}
+
+static int attach_to(struct call *c, struct capkm_domain_attach *a)
+{
+	struct domain *d;
+	int err;
+
+	err = session_options(&a->max_streams, a->backend);
+	if (err)
+		return err;
+	d = find(c, a, &err);
+	if (!d)
+		return err;
+	err = -EACCES;
+	if (ck_domain_rights(d, c->who) & CAPKM_RIGHT_READ)
+		err = attach(c, d, a->max_streams, a->backend);
+	if (err) {
+		ck_domain_put(d);
+		return err;
+	}
+	a->out_domain = d->id;
+	a->out_session = c->session->id;
+	a->out_rights = c->session->rights;
+	return 0;
+}
+
+/* Both ways to attach: serialised, and only for a client of the session. */
+static int attach_once(struct call *c, bool creating)
+{
+	struct capkm_session *s = c->session;
+	int err = 0;
+
+	host_lock(&s->attach_lock);
+	if (s->domain)
+		err = -EISCONN;
+	else if (!ck_session_opener(s, c->who))
+		err = -EPERM;
+	else
+		err = creating ? create(c, c->arg) : attach_to(c, c->arg);
+	host_unlock(&s->attach_lock);
+	return err;
+}
+
+int ck_op_domain_create(struct call *c)
+{
+	return attach_once(c, true);
+}
+
+int ck_op_domain_attach(struct call *c)
+{
+	return attach_once(c, false);
+}
+
+void ck_domain_fill(struct domain *d, const struct capkm_session *s,
+		    const struct capkm_caller *who,
+		    struct capkm_domain_query *q)
+{
+	q->out_domain = d->id;
+	q->out_session = s ? s->id : 0;
+	q->out_state = (d->persistent ? CAPKM_DOMAIN_PERSISTENT : 0) |
+		       (d->defunct_ns ? CAPKM_DOMAIN_DEFUNCT : 0);
+	q->out_mode = d->mode;
+	q->out_uid = host_uid_view(d->uid);
+	q->out_gid = host_gid_view(d->gid);
+	q->out_rights = s ? s->rights : ck_domain_rights(d, who);
+	q->out_sessions = d->sessions_n;
+	q->out_sequence = d->sequence;
+	q->out_buffers = d->buffers.count;
+	q->out_streams = d->streams.count;
+	q->out_scopes = d->scopes.count;
+	q->out_windows = d->windows.count;
+	q->out_orphans = d->orphans;
+	q->out_graphs = d->graphs.count;
+	q->out_failures = d->failures.count;
+	q->out_claims = d->claims;
+	q->out_reports = d->reports_n;
+	q->out_history = d->history_n;
+	q->out_created_ns = d->created_ns;
+	q->out_defunct_ns = d->defunct_ns;
+	host_lock(&registry.lock);
+	memcpy(q->out_name, d->name, sizeof(q->out_name));
+	host_unlock(&registry.lock);
+}
+
+int ck_op_domain_query(struct call *c)
+{
+	ck_domain_fill(c->domain, c->session, c->who, c->arg);
+	return 0;
+}
+
+static int destroy(struct domain *d, const struct capkm_session *own,
+		   const struct capkm_caller *who, bool force)
+{
+	u32 others;
+
+	if (who->uid != d->uid && !who->admin)
+		return ck_domain_rights(d, who) ? -EPERM : -ENOENT;
+	host_lock(&d->lock);
+	others = d->sessions_n - (own ? 1 : 0);
+	if (others && !force) {
+		host_unlock(&d->lock);
+		return -EBUSY;
+	}
+	d->dead = true;
+	d->persistent = false;
+	clear(d);
+	host_unlock(&d->lock);
+	ck_domain_unlist(d);
+	return 0;
+}
+
+int ck_op_domain_destroy(struct call *c)
+{
+	const struct capkm_domain_destroy *a = c->arg;
+	struct domain *own = READ_ONCE(c->session->domain), *d;
+	u64 id = a->domain;
+	int err;
+
+	if (!id && !own)
+		return -ENOTCONN;
+	d = ck_domain_find(id ? id : own->id);
+	if (!d)
+		return id ? -ENOENT : -ECANCELED;
+	err = destroy(d, d == own ? c->session : NULL, c->who,
+		      a->flags & CAPKM_DOMAIN_DESTROY_F_FORCE);
+	ck_domain_put(d);
+	return err;
+}

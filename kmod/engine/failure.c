@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The error graph. A failure is in it exactly as long as some buffer carries
+ * it (EG-11); windows, scopes and reports may pin its text for longer.
+ */
+#include "internal.h"
+
+/* A command name is somebody else's bytes. */
+static void copy_comm(char *to, const char *from, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < size && from[i]; i++)
+		to[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?';
+	to[i] = 0;
+}
+
+void ck_who_set(struct who *w, const struct capkm_caller *who, u64 session,
+		u64 stream)
+{
+	ck_who_put(w);
+	w->proc = host_proc_get(who->proc);
+	w->session = session;
+	w->stream = stream;
+	w->tid = who->tid;
+	w->uid = who->uid;
+	copy_comm(w->comm, who->comm, sizeof(w->comm));
+}
+
+void ck_who_copy(struct who *w, const struct who *from)
+{
+	ck_who_put(w);
+	*w = *from;
+	if (w->proc)
+		host_proc_get(w->proc);
+}
+
+void ck_who_put(struct who *w)
+{
+	if (w->proc)
+		host_proc_put(w->proc);
+	w->proc = NULL;
+}
+
+struct failure *ck_failure_new(struct domain *d, struct stock *from)
+{
+	struct failure *f = ck_stock_take(from, STOCK_FAILURE);
+
+	f->node.id = ++d->next_failure;
+	f->pins = 1;
+	f->kind = CAPKM_KIND_GENERIC;
+	link_init(&f->sib);
+	link_init(&f->skips);
+	return f;
+}
+
+static void failure_free(struct failure *f, struct stock *back)
+{
+	ck_who_put(&f->who);
+	host_free(f->stack);
+	ck_stock_give(back, STOCK_FAILURE, f);
+}
+
+void ck_failure_pin(struct failure *f)
+{
+	f->pins++;
+}
+
+void ck_failure_unpin(struct failure *f, struct stock *back)
+{
+	if (!--f->pins && !f->carriers.count)
+		failure_free(f, back);
+}
+
+void ck_failure_text(struct failure *f, const char *text, u32 len)
+{
+	f->text_len = min(len, (u32)CAPKM_TEXT_MAX);
+	memcpy(f->text, text, f->text_len);
+	f->text[f->text_len] = 0;
+}
+
+struct carrier *ck_failure_tag(struct domain *d, struct failure *f,
+			       struct buffer *b, struct stock *from)
+{
+	struct carrier *c = id_entry(ck_id_find(&f->carriers, b->node.id),
+				     struct carrier, node);
+
+	if (!c) {
+		c = ck_stock_take(from, STOCK_CARRIER);
+		c->node.id = b->node.id;
+		c->failure = f;
+		c->buffer = b;
+		b->failures++;
+		if (!f->carriers.count)
+			ck_id_insert(&d->failures, &f->node);
+		ck_id_insert(&f->carriers, &c->node);
+	}
+	c->claims++;
+	return c;
+}
+
+void ck_skip_free(struct skip *s, struct stock *back)
+{
+	struct skip *more;
+
+	for (; s; s = more) {
+		more = s->more;
+		ck_stock_give(back, STOCK_SKIP, s);
+	}
+}
+
+static void drop_oldest_skip(struct failure *f, struct stock *back)
+{
+	struct skip *s = link_first(&f->skips, struct skip, sib);
+
+	link_del(&s->sib);
+	f->skips_kept--;
+	ck_skip_free(s, back);
+}
+
+void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back)
+{
+	struct failure *f = c->failure;
+
+	if (--c->claims)
+		return;
+	c->buffer->failures--;
+	ck_id_erase(&f->carriers, &c->node);
+	ck_stock_give(back, STOCK_CARRIER, c);
+	if (f->carriers.count)
+		return;
+	ck_id_erase(&d->failures, &f->node);
+	while (f->skips_kept)
+		drop_oldest_skip(f, back);
+	if (!f->pins)
+		failure_free(f, back);
+}
+
+void ck_failure_skipped(struct domain *d, struct failure *f, struct skip *s)
+{
+	s->time_ns = host_time_ns();
+	link_add_tail(&s->sib, &f->skips);
+	f->skips_total++;
+	if (++f->skips_kept > SKIPS_MAX)
+		drop_oldest_skip(f, NULL);
+}
+
+/* Keeps the text of a failure whose bytes went with their client. */
+void ck_failure_keep(struct domain *d, struct failure *f)
+{
+	struct failure *oldest;
+
+	ck_failure_pin(f);
+	f->report = ++d->reports_total;
+	link_add_tail(&f->sib, &d->reports);
+	if (++d->reports_n <= REPORTS_MAX)
+		return;
+	oldest = link_first(&d->reports, struct failure, sib);
+	link_del(&oldest->sib);
+	d->reports_n--;
+	ck_failure_unpin(oldest, NULL);
+}
+
+struct failure *ck_failure_find(struct domain *d, u64 id)
+{
+	struct failure *f = id_entry(ck_id_find(&d->failures, id),
+				     struct failure, node);
+	struct link *l;
+
+	if (f)
+		return f;
+	link_for_each(l, &d->reports) {
+		f = link_entry(l, struct failure, sib);
+		if (f->node.id == id)
+			return f;
+	}
+	return NULL;
+}
+
+/* A pid is only a number for its reader, so this text is made for him. */
+static u32 torn_text(const struct failure *f, u32 pid, char *text, size_t size)
+{
+	if (f->graph)
+		return scnprintf(text, size,
+			"torn down: %s (pid %u) ended inside a replay of graph %llu on stream %llu",
+			f->who.comm, pid, (unsigned long long)f->graph,
+			(unsigned long long)f->who.stream);
+	return scnprintf(text, size,
+		"torn down: %s (pid %u) ended inside scope %llu of stream %llu%s%s",
+		f->who.comm, pid, (unsigned long long)f->scope,
+		(unsigned long long)f->who.stream, f->label[0] ? ": " : "",
+		f->label);
+}
+
+static u32 died_text(const struct failure *f, u32 pid, char *text, size_t size)
+{
+	return scnprintf(text, size,
+		"%s (pid %u), whose stream %llu owned window %llu, ended before it was sealed",
+		f->who.comm, pid, (unsigned long long)f->who.stream,
+		(unsigned long long)f->window);
+}
+
+void ck_failure_report(const struct failure *f, struct capkm_report *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->failure = f->node.id;
+	r->kind = f->kind;
+	r->code = f->code;
+	r->scope = f->scope;
+	r->graph = f->graph;
+	r->window = f->window;
+	r->stream = f->who.stream;
+	r->session = f->who.session;
+	r->sequence = f->sequence;
+	r->time_ns = f->time_ns;
+	r->pid = f->who.proc ? host_proc_pid(f->who.proc) : 0;
+	r->tid = f->who.tid;
+	r->uid = host_uid_view(f->who.uid);
+	r->carriers = min(f->carriers.count, (u64)U32_MAX);
+	memcpy(r->comm, f->who.comm, sizeof(r->comm));
+	memcpy(r->label, f->label, sizeof(r->label));
+	if (f->kind == CAPKM_KIND_TORN_DOWN) {
+		r->text_len = torn_text(f, r->pid, (char *)r->text,
+					sizeof(r->text));
+	} else if (f->kind == CAPKM_KIND_OWNER_DIED) {
+		r->text_len = died_text(f, r->pid, (char *)r->text,
+					sizeof(r->text));
+	} else {
+		r->text_len = f->text_len;
+		memcpy(r->text, f->text, f->text_len);
+	}
+}
+
+static bool produced(const struct skip *s, u64 buffer)
+{
+	u32 i;
+
+	for (; s; s = s->more)
+		for (i = 0; i < s->produced_n; i++)
+			if (s->produced[i] == buffer)
+				return true;
+	return false;
+}
+
+u32 ck_failure_hops(const struct failure *f, u64 buffer,
+		    struct capkm_hop *hops, u32 len)
+{
+	const struct link *l;
+	const struct skip *s;
+	u32 n = 0;
+
+	for (l = f->skips.prev; l != &f->skips; l = l->prev) {
+		s = link_entry(l, struct skip, sib);
+		if (!produced(s, buffer))
+			continue;
+		if (n < len) {
+			memset(&hops[n], 0, sizeof(hops[n]));
+			hops[n].needed = s->needed;
+			hops[n].time_ns = s->time_ns;
+			memcpy(hops[n].label, s->label, sizeof(hops[n].label));
+		}
+		n++;
+		buffer = s->needed;
+	}
+	return n;
+}
+
+static u32 fill_carriers(const struct failure *f, struct capkm_claim *out,
+			 u32 len)
+{
+	struct id_node *at;
+	struct carrier *c;
+	u32 n = 0;
+
+	for (at = ck_id_first(&f->carriers); at && n < len;
+	     at = ck_id_next(at), n++) {
+		c = container_of(at, struct carrier, node);
+		out[n].buffer = c->node.id;
+		out[n].start = 0;
+		out[n].end = c->buffer->size;
+	}
+	return n;
+}
+
+int ck_op_failure_query(struct call *c)
+{
+	struct capkm_failure_query *a = c->arg;
+	struct array *reports = &c->array[0], *hops = &c->array[1];
+	struct array *carriers = &c->array[2], *stack = &c->array[3];
+	struct failure *f = ck_failure_find(c->domain, a->failure);
+
+	if (!f)
+		return -ENOENT;
+	if (reports->len) {
+		ck_failure_report(f, reports->data);
+		reports->used = 1;
+	}
+	hops->used = min(hops->len, ck_failure_hops(f, a->buffer, hops->data,
+						    hops->len));
+	carriers->used = fill_carriers(f, carriers->data, carriers->len);
+	stack->used = min(stack->len, f->stack_len);
+	if (stack->used)
+		memcpy(stack->data, f->stack, stack->used);
+	a->out_reports = reports->used;
+	a->out_hops = hops->used;
+	a->out_carriers = carriers->used;
+	a->out_stack = f->stack_len;
+	a->out_skips = f->skips_total;
+	a->out_dropped = f->skips_total - f->skips_kept;
+	return 0;
+}

@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Graphs: what a sealed window became. A replay is a scope over all that the
+ * graph writes, but it is one state of the graph, which its buffers refer to,
+ * not a claim for each range: begin and end look at a counter. Only when
+ * something is wrong with one of its buffers are the claims walked.
+ */
+#include "internal.h"
+
+static struct use *use_of(struct id_node *node)
+{
+	return container_of(node, struct use, node);
+}
+
+void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
+			  struct client *client)
+{
+	struct id_node *node;
+	struct use *use;
+
+	g->client = client;
+	g->window = w->node.id;
+	g->owner = w->opener.stream;
+	g->cookie = w->cookie;
+	g->writes = w->recorded;
+	g->inputs = w->inputs;
+	g->seen = w->seen;
+	g->retained_n = w->retained_n;
+	g->retained_bytes = w->retained_bytes;
+	link_init(&g->retained);
+	while (!link_empty(&w->retained))
+		link_move_tail(w->retained.next, &g->retained);
+
+	g->uses = w->uses;
+	memset(&w->uses, 0, sizeof(w->uses));
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		use = use_of(node);
+		use->graph = g;
+		g->busy += !!use->buffer->claims.count;
+	}
+	ck_id_insert(&d->graphs, &g->node);
+	link_add_tail(&g->sib, &client->graphs);
+	client->graphs_n++;
+}
+
+void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
+		   bool keep_reports)
+{
+	struct retained *r;
+
+	link_del(&g->sib);
+	g->client->graphs_n--;
+	ck_id_erase(&d->graphs, &g->node);
+	ck_uses_free(&g->uses, back, keep_reports);
+	while (!link_empty(&g->retained)) {
+		r = link_first(&g->retained, struct retained, sib);
+		link_del(&r->sib);
+		host_free(r);
+	}
+	ck_stock_free(&g->stock);
+	host_free(g);
+}
+
+u64 ck_graph_touched(const struct buffer *b)
+{
+	const struct link *l;
+	const struct use *use;
+	u64 last = 0;
+
+	link_for_each(l, &b->uses) {
+		use = link_entry(l, struct use, sib);
+		if (use->graph && use->writes.count + use->seen.count)
+			last = max(last, use->graph->touched);
+	}
+	return last;
+}
+
+struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end)
+{
+	struct graph *found = NULL;
+	const struct link *l;
+	const struct use *use;
+	struct span *s;
+
+	if (!t->buffer->domain->replaying)
+		return NULL;
+	link_for_each(l, &t->buffer->uses) {
+		use = link_entry(l, struct use, sib);
+		if (!use->graph || !use->graph->slot)
+			continue;
+		s = ck_range_first(&use->writes, t->start, t->end);
+		if (!s || (found && max(s->start, t->start) >= *start))
+			continue;
+		found = use->graph;
+		*start = max(s->start, t->start);
+		*end = min(s->end, t->end);
+	}
+	return found;
+}
+
+/* ---- the end of a replay ---- */
+
+/* Rule 2 over a set: with @f its claims fail, without they are clean. */
+static void settle_set(struct graph *g, struct buffer *b,
+		       const struct range_map *set, struct failure *f,
+		       u64 tick)
+{
+	struct target t = { .buffer = b };
+	struct span *s;
+
+	range_for_each(s, set) {
+		t.start = s->start;
+		t.end = s->end;
+		if (f)
+			ck_taint_fail(&t, f, g->enter, tick, &g->stock);
+		else
+			ck_taint_clear(&t, g->enter, &g->stock);
+	}
+}
+
+static void settle(struct graph *g, struct failure *f, u64 tick)
+{
+	struct id_node *node;
+	struct use *use;
+	u32 n = 0;
+
+	if (!f && !g->busy)
+		return;
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		use = use_of(node);
+		if (f || use->buffer->claims.count)
+			settle_set(g, use->buffer, &use->writes, f, tick);
+		if (f)
+			settle_set(g, use->buffer, &use->seen, f, tick);
+		if (!(++n % 64))
+			host_relax();
+	}
+}
+
+static void replay_end(struct domain *d, struct graph *g, struct failure *f,
+		       u64 tick)
+{
+	g->slot->scopes--;
+	g->slot->sequence = tick;
+	g->slot = NULL;
+	d->replaying--;
+	g->touched = tick;
+	settle(g, f, tick);
+	if (f)
+		g->failed_replays++;
+	else
+		g->replays++;
+}
+
+static void fill_failure(struct graph *g, struct failure *f, u32 kind,
+			 s32 code, u64 tick)
+{
+	f->kind = kind;
+	f->code = code;
+	f->graph = g->node.id;
+	f->window = g->window;
+	f->sequence = tick;
+	f->time_ns = host_time_ns();
+}
+
+static void drop_failure(struct graph *g, struct stock *back)
+{
+	ck_failure_unpin(g->failure, back);
+	g->failure = NULL;
+}
+
+void ck_graph_end(struct domain *d, struct graph *g, u64 tick,
+		  struct stock *back)
+{
+	if (g->slot) {
+		fill_failure(g, g->failure, CAPKM_KIND_TORN_DOWN, 0, tick);
+		ck_who_copy(&g->failure->who, &g->client->who);
+		g->failure->who.stream = g->stream;
+		replay_end(d, g, g->failure, tick);
+		drop_failure(g, back);
+	}
+	ck_graph_free(d, g, back, true);
+}
+
+/* A graph of this client, by id. */
+static int own_graph(struct call *c, u64 id, struct graph **out)
+{
+	struct graph *g = id_entry(ck_id_find(&c->domain->graphs, id),
+				   struct graph, node);
+
+	if (!g)
+		return -ENOENT;
+	if (g->client != c->client)
+		return -EPERM;
+	*out = g;
+	return 0;
+}
+
+int ck_op_graph_replay_end(struct call *c)
+{
+	struct capkm_graph_replay_end *a = c->arg;
+	const struct array *text = &c->array[0];
+	bool failed = a->flags & CAPKM_SCOPE_EXIT_F_FAILED;
+	struct failure *f = NULL;
+	struct graph *g;
+	u64 tick;
+	int err;
+
+	err = own_graph(c, a->graph, &g);
+	if (err)
+		return err;
+	if (!g->slot || a->kind > CAPKM_KIND_DRIVER ||
+	    (!failed && (a->kind || a->code || text->len)))
+		return -EINVAL;
+	tick = ck_tick(c->domain);
+	if (failed) {
+		f = g->failure;
+		fill_failure(g, f, a->kind ? a->kind : CAPKM_KIND_GENERIC,
+			     a->code, tick);
+		ck_who_set(&f->who, c->who, c->session->id, g->stream);
+		ck_failure_text(f, text->data, text->len);
+	}
+	replay_end(c->domain, g, f, tick);
+	a->out_failure = f && f->carriers.count ? f->node.id : 0;
+	a->out_sequence = tick;
+	drop_failure(g, &c->session->stock);
+	return 0;
+}
+
+/* ---- the begin of a replay ---- */
+
+struct beginning {
+	struct call *call;
+	struct capkm_graph_replay_begin *arg;
+	struct array *reports;
+	struct graph *graph;
+	struct slot *slot;
+	struct fault fault;
+	struct target bad;	/* bad.buffer NULL if all inputs are good */
+};
+
+static bool bad_set(struct beginning *b, struct buffer *buffer,
+		    const struct range_map *set)
+{
+	struct target t = { .buffer = buffer };
+	struct span *s;
+
+	range_for_each(s, set) {
+		t.start = s->start;
+		t.end = s->end;
+		if (ck_taint_find(&t, NULL, &b->fault)) {
+			b->bad = t;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void find_bad_input(struct beginning *b)
+{
+	struct graph *g = b->graph;
+	struct id_node *node;
+	struct use *use;
+
+	b->bad.buffer = NULL;
+	if (g->no_inputs || (!g->busy && !b->call->domain->replaying))
+		return;
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		use = use_of(node);
+		if (bad_set(b, use->buffer, &use->inputs) ||
+		    bad_set(b, use->buffer, &use->seen))
+			return;
+	}
+}
+
+static u32 set_depth(struct buffer *b, const struct range_map *set)
+{
+	struct target t = { .buffer = b };
+	struct span *s;
+	u32 n = 0;
+
+	range_for_each(s, set) {
+		t.start = s->start;
+		t.end = s->end;
+		n += ck_taint_depth(&t);
+	}
+	return n;
+}
+
+/* What its end may need: counters, and the claims if there is something on them. */
+static void replay_need(const struct graph *g, struct need *need)
+{
+	struct id_node *node;
+	struct use *use;
+
+	memset(need, 0, sizeof(*need));
+	need->n[STOCK_CLAIM] = g->writes + g->seen;
+	need->n[STOCK_CARRIER] = g->uses.count;
+	need->n[STOCK_FAILURE] = 1;
+	if (!g->busy)
+		return;
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		use = use_of(node);
+		need->n[STOCK_CLAIM] += set_depth(use->buffer, &use->writes) +
+					set_depth(use->buffer, &use->seen);
+	}
+}
+
+/* Moves to the graph what it lacks: 0, 1 look again, or an error. */
+static int provide(struct call *c, struct graph *g, const struct need *need)
+{
+	struct need lack;
+	int kind, err;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		lack.n[kind] = need->n[kind] > g->stock.n[kind] ?
+			need->n[kind] - g->stock.n[kind] : 0;
+	err = ck_call_buy(c, &lack);
+	if (!err)
+		ck_stock_move(&g->stock, &c->session->stock, &lack);
+	return err;
+}
+
+static int prepare_begin(struct beginning *b)
+{
+	struct call *c = b->call;
+	struct need need;
+	int err;
+
+	err = own_graph(c, b->arg->graph, &b->graph);
+	if (!err)
+		err = ck_slot_get(c, &b->arg->place, b->arg->flags, &b->slot);
+	if (err)
+		return err;
+	if (b->graph->slot)
+		return -EBUSY;
+	if (b->slot->window &&
+	    (b->slot->window->state == CAPKM_WINDOW_OPENING ||
+	     b->slot->window->state == CAPKM_WINDOW_CLOSING))
+		return -EBUSY;
+	if (ck_window_recording(b->slot->window) &&
+	    c->session->backend == CAPKM_BACKEND_HARDWARE)
+		return -EOPNOTSUPP;
+	find_bad_input(b);
+	replay_need(b->graph, &need);
+	return provide(c, b->graph, &need);
+}
+
+/* It does not run: what it would have written carries @f. */
+static void not_run(struct beginning *b, struct failure *f, u64 tick)
+{
+	struct graph *g = b->graph;
+	struct id_node *node;
+	struct use *use;
+
+	g->enter = tick;
+	g->touched = tick;
+	g->failed_replays++;
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		use = use_of(node);
+		settle_set(g, use->buffer, &use->writes, f, tick);
+	}
+}
+
+/* CW-29: recorded work has not run, so there is nothing to replay on. */
+static void refuse(struct beginning *b)
+{
+	static const char text[] =
+		"graph_replay: the slot is recording, a replay cannot run there";
+	struct call *c = b->call;
+	struct graph *g = b->graph;
+	struct failure *f = ck_failure_new(c->domain, &g->stock);
+	u64 tick = ck_tick(c->domain);
+
+	fill_failure(g, f, CAPKM_KIND_REFUSED, 0, tick);
+	ck_who_set(&f->who, c->who, c->session->id, b->arg->place.stream);
+	ck_failure_text(f, text, sizeof(text) - 1);
+	not_run(b, f, tick);
+	ck_window_doom(b->slot->window, f, &c->session->stock);
+	if (b->reports->len) {
+		ck_failure_report(f, b->reports->data);
+		b->reports->used = 1;
+	}
+	ck_failure_unpin(f, &c->session->stock);
+	b->arg->out_result = CAPKM_REFUSED;
+}
+
+static void skip(struct beginning *b)
+{
+	struct stock *st = &b->call->session->stock;
+	struct failure *f = b->fault.failure;
+
+	ck_failure_pin(f);
+	not_run(b, f, ck_tick(b->call->domain));
+	ck_failure_unpin(f, st);
+	b->arg->out_result = CAPKM_SKIPPED;
+}
+
+static void begin(struct beginning *b)
+{
+	struct domain *d = b->call->domain;
+	struct graph *g = b->graph;
+
+	g->slot = b->slot;
+	g->slot->scopes++;
+	g->enter = ck_tick(d);
+	g->touched = g->enter;
+	g->stream = b->arg->place.stream;
+	g->failure = ck_failure_new(d, &g->stock);
+	d->replaying++;
+	b->arg->out_result = CAPKM_CLEAN;
+}
+
+int ck_op_graph_replay_begin(struct call *c)
+{
+	struct beginning b = {
+		.call = c, .arg = c->arg, .reports = &c->array[0],
+	};
+	int err;
+
+	do {
+		err = prepare_begin(&b);
+	} while (err == 1);
+	if (err)
+		return err;
+	if (b.bad.buffer && b.reports->len) {
+		ck_fault_report(&b.fault, &b.bad, b.reports->data);
+		b.reports->used = 1;
+	}
+	if (b.bad.buffer && !b.fault.failure)
+		b.arg->out_result = CAPKM_IN_PROGRESS;
+	else if (ck_window_recording(b.slot->window))
+		refuse(&b);
+	else if (b.bad.buffer)
+		skip(&b);
+	else
+		begin(&b);
+	b.arg->out_reports = b.reports->used;
+	b.arg->out_sequence = c->domain->sequence;
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+int ck_op_graph_destroy(struct call *c)
+{
+	const struct capkm_graph_destroy *a = c->arg;
+	struct graph *g;
+	int err;
+
+	if (!a->graph)
+		return -EINVAL;
+	err = own_graph(c, a->graph, &g);
+	if (err)
+		return err;
+	if (g->slot)
+		return -EBUSY;
+	ck_tick(c->domain);
+	ck_graph_free(c->domain, g, &c->session->stock, false);
+	return 0;
+}
+
+static const struct range_map *set_of(const struct use *use, u32 flags)
+{
+	if (flags & CAPKM_GRAPH_QUERY_F_INPUTS)
+		return &use->inputs;
+	return flags & CAPKM_GRAPH_QUERY_F_SEEN ? &use->seen : &use->writes;
+}
+
+static void fill_claims(const struct graph *g, u32 flags,
+			const struct capkm_claim *from, struct array *out)
+{
+	struct id_node *node = ck_id_from(&g->uses, from->buffer);
+	struct capkm_claim *claim = out->data;
+	const struct range_map *set;
+	struct span *s;
+
+	for (; node; node = ck_id_next(node)) {
+		set = set_of(use_of(node), flags);
+		s = node->id == from->buffer ?
+			ck_range_from(set, from->start, from->end) :
+			ck_range_from(set, 0, 0);
+		for (; s; s = ck_range_after(s)) {
+			if (out->used == out->len)
+				return;
+			claim[out->used].buffer = node->id;
+			claim[out->used].start = s->start;
+			claim[out->used].end = s->end;
+			out->used++;
+		}
+	}
+}
+
+int ck_op_graph_query(struct call *c)
+{
+	struct capkm_graph_query *a = c->arg;
+	const struct graph *g = id_entry(ck_id_find(&c->domain->graphs,
+						    a->graph),
+					 struct graph, node);
+
+	if (a->flags == CAPKM_GRAPH_QUERY_F_ALL)
+		return -EINVAL;
+	if (!g)
+		return -ENOENT;
+	fill_claims(g, a->flags, &a->from, &c->array[0]);
+	a->out_claims = c->array[0].used;
+	a->out_window = g->window;
+	a->out_session = g->client->session->id;
+	a->out_owner = g->owner;
+	a->out_cookie = g->cookie;
+	a->out_writes = g->writes;
+	a->out_inputs = g->inputs;
+	a->out_seen = g->seen;
+	a->out_retained = g->retained_n;
+	a->out_retained_bytes = g->retained_bytes;
+	a->out_replays = g->replays;
+	a->out_failed_replays = g->failed_replays;
+	a->out_pid = host_proc_pid(g->client->who.proc);
+	a->out_replaying = !!g->slot;
+	return 0;
+}

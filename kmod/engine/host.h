@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a host gives to the engine: memory, a mutex, time, and who calls. The
+ * kernel module implements it in kmod/host.c and host_kernel.h, the library in
+ * lib/host_user.c and host_user.h.
+ */
+#ifndef CAPKM_HOST_H
+#define CAPKM_HOST_H
+
+#ifdef __KERNEL__
+#include "../host_kernel.h"
+#else
+#include "host_user.h"
+#endif
+
+/*
+ * A host's header defines:
+ *
+ *	u8 u16 u32 u64 s32 s64 bool size_t, U32_MAX U64_MAX, offsetof,
+ *	container_of, likely, unlikely, min, max, ARRAY_SIZE, READ_ONCE,
+ *	WRITE_ONCE, check_add_overflow, memset, memcpy, memcmp, memchr, strlen,
+ *	snprintf/scnprintf, the errno values
+ *
+ *	struct host_mutex, host_mutex_init(), host_mutex_destroy(),
+ *	host_lock(), host_unlock(), host_assert_held()
+ *
+ * host_lock() is not interruptible: the engine never sleeps under a mutex.
+ */
+
+/* Zeroed and accounted to the caller; NULL if there is none. May sleep. */
+void *host_alloc(size_t bytes);
+/* Also of NULL, and also where a mutex is held. */
+void host_free(void *p);
+
+/* CLOCK_REALTIME, nanoseconds. */
+u64 host_time_ns(void);
+
+/* CAPKM_FEATURE_* of this host: is it an authority for several processes. */
+u64 host_features(void);
+
+/* Lets others run between two bounded pieces of long work. */
+void host_relax(void);
+
+/* Last resort for a state that cannot be: warns once, goes on. */
+#define host_check(cond) host_check_at(!!(cond), #cond, __func__)
+bool host_check_at(bool ok, const char *what, const char *where);
+
+/*
+ * A process image. The engine holds references to tell dead processes from
+ * living ones and to name them later; a pid number is only made for a reader.
+ */
+struct host_proc;
+struct host_proc *host_proc_get(struct host_proc *proc);
+void host_proc_put(struct host_proc *proc);
+u32 host_proc_pid(const struct host_proc *proc);	/* for the reader, 0: not visible */
+
+/* User and group ids are kept in the initial namespace's numbering. */
+u32 host_uid_view(u32 uid);		/* as the reader sees it */
+u32 host_gid_view(u32 gid);
+bool host_uid_parse(u32 seen, u32 *uid); /* from the caller's numbering */
+bool host_in_group(u32 gid);		/* is the caller a member */
+
+/**
+ * struct capkm_caller - who makes a call
+ * @proc: thread group; borrowed for the call
+ * @image: changes with exec; only compared
+ * @tid: thread, evidence only
+ * @uid: effective user, initial numbering
+ * @gid: effective group, initial numbering
+ * @admin: CAP_SYS_ADMIN in the initial user namespace
+ * @comm: command name, NUL-terminated
+ */
+struct capkm_caller {
+	struct host_proc *proc;
+	const void *image;
+	u32 tid;
+	u32 uid;
+	u32 gid;
+	bool admin;
+	char comm[16];
+};
+
+#endif /* CAPKM_HOST_H */

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the rooms of the engine know of each other. Unless a comment says
+ * otherwise, all fields are protected by the lock of their domain, and all
+ * functions are called with it held.
+ */
+#ifndef CAPKM_INTERNAL_H
+#define CAPKM_INTERNAL_H
+
+#include "engine.h"
+#include "id_map.h"
+#include "list.h"
+#include "range_map.h"
+
+/* Limits of a domain or session; a user who meets one gets EDQUOT or ENOSPC. */
+#define DOMAINS_PER_UID		1024u
+#define DEFUNCT_PER_UID		16u
+#define SESSIONS_MAX		4096u		/* of a domain */
+#define STREAMS_MAX		65536u		/* of a session */
+#define BUFFERS_MAX		4194304u	/* of a session */
+#define SCOPES_MAX		65536u		/* open, of a client */
+#define WINDOWS_MAX		4096u		/* of a client */
+#define GRAPHS_MAX		65536u		/* of a client */
+#define RECORDED_MAX		1048576u	/* claims of a window */
+#define RETAINED_MAX		65536u		/* host buffers of a window */
+#define CLAIMS_MAX		16777216u	/* ranges of a domain */
+#define SLOTS_MAX		1024u		/* per device, of a client */
+#define DEVICES_MAX		64u		/* of a client */
+#define SLOTS_DEFAULT		32u
+#define SKIPS_MAX		16u		/* remembered by a failure */
+#define HISTORY_MAX		64u		/* closed windows */
+#define REPORTS_MAX		64u		/* failures of ended clients */
+
+extern unsigned int capkm_linger_s;
+
+struct buffer;
+struct call;
+struct client;
+struct domain;
+struct failure;
+struct graph;
+struct scope;
+struct slot;
+struct window;
+
+/* ---- stock: memory that is bought before it is needed ---- */
+
+enum stock_kind {
+	STOCK_CLAIM,
+	STOCK_CARRIER,
+	STOCK_FAILURE,
+	STOCK_SCOPE,
+	STOCK_USE,
+	STOCK_SKIP,
+	STOCK_KINDS,
+};
+
+/* How many of each are needed, or were bought and not used. */
+struct need {
+	u32 n[STOCK_KINDS];
+};
+
+struct stock {
+	struct link free[STOCK_KINDS];
+	u32 n[STOCK_KINDS];
+};
+
+void ck_stock_init(struct stock *st);
+void ck_stock_free(struct stock *st);
+/* Without the lock: buys until @st holds @need. */
+int ck_stock_buy(struct stock *st, const struct need *need);
+bool ck_stock_has(const struct stock *st, const struct need *need);
+/* Moves @need from @from, which has it, to @to. */
+void ck_stock_move(struct stock *to, struct stock *from,
+		   const struct need *need);
+void ck_stock_move_all(struct stock *to, struct stock *from);
+/* Frees all but the few that are worth keeping for the next calls. */
+void ck_stock_trim(struct stock *st);
+/* A zeroed object; @st has one, that is what it was bought for. */
+void *ck_stock_take(struct stock *st, enum stock_kind kind);
+/* Back into @st, or freed if that is NULL. */
+void ck_stock_give(struct stock *st, enum stock_kind kind, void *object);
+
+/* ---- who did it ---- */
+
+struct who {
+	struct host_proc *proc;		/* a reference */
+	u64 session;
+	u64 stream;
+	u32 tid;
+	u32 uid;
+	char comm[16];
+};
+
+void ck_who_set(struct who *w, const struct capkm_caller *who, u64 session,
+		u64 stream);
+void ck_who_copy(struct who *w, const struct who *from);
+void ck_who_put(struct who *w);
+
+/* ---- error graph ---- */
+
+struct failure {
+	struct id_node node;	/* domain->failures while it has carriers */
+	struct id_map carriers;	/* struct carrier by buffer id */
+	struct link sib;	/* domain->reports */
+	u64 report;		/* ordinal there */
+	u64 stamp;		/* domain->stamp of the check that met it */
+	u32 pins;		/* scopes, windows, reports: alive, not linked */
+	u32 kind;
+	s32 code;
+	u32 text_len;
+	struct who who;
+	u64 scope, graph, window;
+	u64 sequence;
+	u64 time_ns;
+	struct link skips;	/* struct skip, newest last */
+	u32 skips_kept;
+	u64 skips_total;
+	void *stack;
+	u32 stack_len;
+	char label[CAPKM_LABEL_MAX + 1];
+	char text[CAPKM_TEXT_MAX + 1];
+};
+
+/* One for each (buffer, failure): the failure's tag on the buffer. */
+struct carrier {
+	struct id_node node;	/* failure->carriers */
+	struct failure *failure;
+	struct buffer *buffer;
+	u64 claims;
+};
+
+#define SKIP_PRODUCED	14u
+
+/* Work that did not run. Ids only: it keeps no memory alive. */
+struct skip {
+	struct link sib;	/* failure->skips */
+	struct skip *more;	/* further ids of the same work */
+	u64 needed;
+	u64 time_ns;
+	u32 produced_n;
+	u64 produced[SKIP_PRODUCED];
+	char label[CAPKM_LABEL_MAX + 1];
+};
+
+/* Mints an id. Not linked until a buffer carries it. One pin. */
+struct failure *ck_failure_new(struct domain *d, struct stock *from);
+void ck_failure_pin(struct failure *f);
+void ck_failure_unpin(struct failure *f, struct stock *back);
+void ck_failure_text(struct failure *f, const char *text, u32 len);
+struct carrier *ck_failure_tag(struct domain *d, struct failure *f,
+			       struct buffer *b, struct stock *from);
+void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back);
+void ck_failure_skipped(struct domain *d, struct failure *f, struct skip *s);
+void ck_failure_report(const struct failure *f, struct capkm_report *r);
+void ck_failure_keep(struct domain *d, struct failure *f);
+struct failure *ck_failure_find(struct domain *d, u64 id);
+/* The chain of skipped work from @buffer back to the root of @f. */
+u32 ck_failure_hops(const struct failure *f, u64 buffer,
+		    struct capkm_hop *hops, u32 len);
+void ck_skip_free(struct skip *s, struct stock *back);
+
+/* ---- bytes ---- */
+
+enum claim_state {
+	CLAIM_OPEN,
+	CLAIM_FAILED,
+	CLAIM_RECORDED,
+};
+
+/*
+ * What a scope, a failure or a window has on a range of a buffer
+ * (Documentation/design/bytes.rst). Also, with only its span in use, a claim
+ * key in the sets of a window or graph.
+ */
+struct claim {
+	struct span span;	/* buffer->claims, or a set of struct use */
+	struct link sib;	/* scope->claims or window->claims */
+	struct buffer *buffer;
+	union {
+		struct scope *scope;
+		struct carrier *carrier;
+		struct window *window;
+	};
+	u64 enter;
+	u64 date;
+	enum claim_state state;
+};
+
+struct buffer {
+	struct id_node node;	/* domain->buffers */
+	struct domain *domain;
+	struct range_map claims;
+	u64 dated;		/* OPEN and RECORDED claims: dates matter */
+	u64 failures;		/* carriers */
+	struct link uses;	/* struct use of windows and graphs */
+	u32 uses_n;
+	u32 holders;		/* references of sessions */
+	u32 refs;		/* holders, open scopes, windows, graphs */
+	u64 size;
+	u64 address;
+	u64 session;
+	u64 sequence;
+	u64 stamp;		/* domain->stamp of the check that met it */
+	u8 device[16];
+	bool exported, unallocated;
+	char label[CAPKM_LABEL_MAX + 1];
+};
+
+/* A session's reference to a buffer. */
+struct hold {
+	struct id_node node;	/* session->holds */
+	struct buffer *buffer;
+	u32 count;
+};
+
+/* A window's or graph's reference to a buffer, and its claims there. */
+struct use {
+	struct id_node node;	/* window->uses or graph->uses, by buffer id */
+	struct link sib;	/* buffer->uses */
+	struct buffer *buffer;	/* NULL once the window only remembers */
+	struct graph *graph;	/* or NULL: a window's */
+	struct range_map writes;
+	struct range_map inputs;
+	struct range_map seen;
+};
+
+/* A range of a buffer that a call names, looked up. */
+struct target {
+	struct buffer *buffer;
+	u64 start, end;
+};
+
+/* What is wrong with a range, at its lowest byte that is not clean. */
+struct fault {
+	u64 start, end;
+	struct failure *failure;	/* tainted, or NULL */
+	struct scope *scope;		/* in progress, or NULL */
+	struct graph *graph;		/* in progress, or NULL */
+	bool unallocated;
+};
+
+void ck_buffer_get(struct buffer *b);
+void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports);
+void ck_buffer_touch(struct buffer *b);
+void ck_buffer_sever(struct buffer *b, struct stock *back, bool keep_reports);
+
+/*
+ * How many claims an exit over the range may have to split: the dated claims
+ * that cover both of its ends.
+ */
+u32 ck_taint_depth(const struct target *t);
+/* Rule 2: failed and recorded claims dated before @before go. */
+void ck_taint_clear(const struct target *t, u64 before, struct stock *st);
+/* Rule 3: recorded claims of @w dated before @before go. */
+void ck_taint_clear_recorded(const struct target *t, struct window *w,
+			     u64 before, struct stock *st);
+void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
+		   u64 date, struct stock *st);
+void ck_taint_open(const struct target *t, struct scope *s, struct stock *st);
+/* The open claim becomes a recorded one of @w, stays where it is. */
+void ck_taint_record(struct claim *c, struct window *w, u64 date);
+/* A recorded claim of work that had no scope. */
+void ck_taint_add_recorded(const struct target *t, struct window *w, u64 tick,
+			   struct stock *st);
+/* Takes the claim off its buffer and list; gives it back to @st. */
+void ck_claim_drop(struct claim *c, struct stock *st);
+/* @through: the recording window whose own writes hide failed claims, or NULL. */
+bool ck_taint_find(const struct target *t, const struct window *through,
+		   struct fault *fault);
+void ck_fault_report(const struct fault *fault, const struct target *t,
+		     struct capkm_report *r);
+bool ck_taint_busy(const struct target *t);
+
+/* ---- sets of claims of a window or graph ---- */
+
+struct use *ck_use_find(const struct id_map *uses, u64 buffer);
+struct use *ck_use_get(struct id_map *uses, struct buffer *b,
+		       struct graph *g, struct stock *from);
+/* Adds the key unless it is there; true if it was added. */
+bool ck_use_add(struct range_map *set, u64 start, u64 end, struct stock *from);
+/* Frees all uses and their claims; drops their references to buffers. */
+void ck_uses_free(struct id_map *uses, struct stock *back, bool keep_reports);
+/* Keeps the claims, drops the references to buffers. */
+void ck_uses_forget(struct id_map *uses, struct stock *back,
+		    bool keep_reports);
+/* The parts of @t that @use->writes does not cover: how many, or adds them. */
+u32 ck_use_gaps(const struct use *use, u64 start, u64 end,
+		void (*each)(void *ctx, u64 start, u64 end), void *ctx);
+
+/* ---- domains, sessions, clients ---- */
+
+struct domain {
+	struct host_mutex lock;
+	struct id_node node;		/* registry.domains; registry.lock */
+	u32 refs;			/* registry.lock */
+	bool listed;			/* in the registry; registry.lock */
+	u64 id;
+	u32 uid, gid, mode;
+	char name[CAPKM_NAME_MAX + 1];	/* registry.lock */
+	bool persistent;
+	bool dead;			/* destroyed: calls are -ECANCELED */
+	u64 created_ns, defunct_ns;
+	u64 sequence;			/* the clock of bytes.rst */
+	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
+	    next_failure;
+	struct id_map buffers, windows, scopes, graphs, failures, streams;
+	u64 stamp;			/* of the last check */
+	u64 claims;
+	u64 orphans;
+	u32 replaying;
+	struct link sessions;
+	u32 sessions_n;
+	struct link history;		/* struct window, newest last */
+	u32 history_n;
+	u64 history_total;
+	struct link reports;		/* struct failure, newest last */
+	u32 reports_n;
+	u64 reports_total;
+};
+
+struct capkm_session {
+	struct domain *domain;		/* set once by attach, under lock */
+	struct host_mutex attach_lock;	/* serialises attaching */
+	u64 id;
+	struct link sib;		/* domain->sessions */
+	struct who opener;
+	const void *opener_image;
+	u32 rights;
+	u32 max_streams;
+	u32 backend;
+	struct id_map holds;
+	struct link streams;
+	u64 streams_n;
+	struct link clients;
+	struct stock stock;
+};
+
+struct client {
+	struct link sib;		/* session->clients */
+	struct capkm_session *session;
+	struct who who;
+	const void *image;
+	bool dead;
+	struct link scopes, windows, graphs;
+	u32 scopes_n, windows_n, graphs_n;
+	struct id_map slots;
+	u8 devices[DEVICES_MAX][16];
+	u32 devices_n;
+};
+
+struct stream {
+	struct id_node node;		/* domain->streams */
+	struct link sib;		/* session->streams */
+	struct capkm_session *session;
+	char label[CAPKM_LABEL_MAX + 1];
+};
+
+struct slot {
+	struct id_node node;		/* client->slots: device index, index */
+	struct client *client;
+	struct window *window;		/* that holds the slot */
+	u64 scopes;			/* open on it */
+	u64 sequence;			/* of the last exit */
+	u32 index;
+	u8 device[16];
+};
+
+struct window {
+	struct id_node node;		/* domain->windows until it is closed */
+	struct link sib;		/* client->windows, or domain->history */
+	u64 remembered;			/* ordinal in the history */
+	struct client *client;		/* NULL once it is closed or orphaned */
+	struct slot *slot;		/* that it holds, or NULL */
+	u32 refs;			/* the table or history, bound scopes */
+	u32 state, verdict;
+	u64 closer;			/* stream that ended it */
+	bool strict;
+	struct who opener;		/* its stream is the owner */
+	u64 cookie, graph;
+	u8 device[16];
+	u32 slot_index;
+	u64 scopes;			/* open scopes bound to it */
+	struct id_map uses;
+	struct link claims;		/* RECORDED claims */
+	u64 recorded, bytes, inputs, seen;
+	u64 launches, foreign_launches;
+	struct link retained;
+	u64 retained_n, retained_bytes;
+	u64 taken_buffer, taken_start, taken_end; /* what TAKE gave out last */
+	struct link *taken_retained;
+	bool taken_failure;
+	struct failure *first, *last;	/* pinned */
+	u64 failures, failed_after;
+	struct failure *refusal;	/* pinned; bought by PREPARE */
+	bool refused;
+	struct stock stock;		/* what its refusal may need */
+	u64 prepared_ns, begun_ns, closed_ns;
+	char mode[CAPKM_MODE_MAX + 1];
+};
+
+struct retained {
+	struct link sib;
+	struct capkm_retained data;
+};
+
+struct scope {
+	struct id_node node;		/* domain->scopes */
+	struct link sib;		/* client->scopes */
+	struct client *client;
+	struct slot *slot;
+	struct window *window;		/* recording at the enter, or NULL */
+	struct link claims;		/* OPEN claims */
+	struct link inputs;		/* claims not yet added to the window */
+	struct failure *failure;	/* what it will be if it fails; pinned */
+	struct failure *poison;		/* what its inputs carry; pinned */
+	struct stock stock;		/* what its exit may need */
+	u64 enter;
+	u64 stream;
+	char label[CAPKM_LABEL_MAX + 1];
+};
+
+struct graph {
+	struct id_node node;		/* domain->graphs */
+	struct link sib;		/* client->graphs */
+	struct client *client;
+	struct id_map uses;
+	u64 busy;			/* of its buffers, those with claims */
+	u64 window, owner, cookie;
+	struct link retained;
+	u64 retained_n, retained_bytes;
+	u64 writes, inputs, seen;
+	bool no_inputs;
+	struct slot *slot;		/* while it is replayed */
+	u64 enter;			/* of the replay */
+	u64 touched;			/* sequence of the last begin or end */
+	u64 stream;			/* of the replay */
+	struct failure *failure;	/* of the replay; pinned */
+	struct stock stock;		/* what a failing replay needs */
+	u64 replays, failed_replays;
+};
+
+static inline u64 ck_tick(struct domain *d)
+{
+	return ++d->sequence;
+}
+
+struct client *ck_session_client(struct capkm_session *s,
+				 const struct capkm_caller *who);
+/* Without a domain, too: is @who one of the session's clients? */
+bool ck_session_opener(const struct capkm_session *s,
+		       const struct capkm_caller *who);
+void ck_client_end(struct client *c);
+void ck_session_drop_holds(struct capkm_session *s);
+int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
+		      struct target *t);
+int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
+		 struct slot **out, u32 *index);
+int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
+		struct slot **out);
+
+struct domain *ck_domain_find(u64 id);	/* takes a reference; no lock held */
+struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
+void ck_domain_put(struct domain *d);	/* no lock held */
+u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who);
+void ck_domain_fill(struct domain *d, const struct capkm_session *s,
+		    const struct capkm_caller *who,
+		    struct capkm_domain_query *q);
+/*
+ * The last session has left, or the last orphan: with the lock held, true if
+ * nothing keeps the domain. Then, without it, ck_domain_unlist().
+ */
+bool ck_domain_idle(struct domain *d);
+void ck_domain_unlist(struct domain *d);
+
+void ck_buffer_fill(const struct buffer *b, struct capkm_buffer_query *q);
+
+/* ---- windows, scopes, graphs ---- */
+
+bool ck_window_recording(const struct window *w);
+void ck_window_doom(struct window *w, struct failure *f, struct stock *back);
+void ck_window_refuse(struct domain *d, struct window *w, u32 kind, s32 code,
+		      const char *text, u32 len, struct stock *back);
+void ck_window_close(struct domain *d, struct window *w, u32 state,
+		     struct stock *back);
+void ck_window_orphan(struct domain *d, struct window *w, struct stock *back);
+void ck_window_abandon(struct domain *d, struct window *w,
+		       const struct capkm_caller *who, struct stock *back);
+void ck_window_put(struct window *w, struct stock *back);
+void ck_window_fill(const struct window *w, struct capkm_window_query *q);
+/* The sets of @w's open scopes count as recorded (it is closed over them). */
+void ck_scopes_count_recorded(struct window *w);
+/* Its uses, retained bytes and counts become those of @g. */
+void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
+			  struct client *client);
+void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
+		   struct stock *back);
+/* Its client ends: a replay that is under way is torn, then it goes. */
+void ck_graph_end(struct domain *d, struct graph *g, u64 tick,
+		  struct stock *back);
+void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
+		   bool keep_reports);
+/* Is a byte of the range written by a replay that is under way? */
+struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end);
+/* The last begin or end of a replay of any graph that writes to @b. */
+u64 ck_graph_touched(const struct buffer *b);
+
+/* ---- calls ---- */
+
+#define CALL_ARRAYS	5
+
+struct array {
+	void *data;
+	u32 len;	/* elements there are, or there is room for */
+	u32 used;	/* out: elements to copy out */
+};
+
+struct call {
+	struct capkm_session *session;
+	const struct capkm_caller *who;
+	struct domain *domain;		/* locked, unless the op is unattached */
+	struct client *client;		/* for ops that need one */
+	void *arg;			/* the op's struct */
+	struct array array[CALL_ARRAYS];
+	bool say_error;			/* out_error_index or out_state is set */
+};
+
+/*
+ * Makes sure that the session's stock holds @need. 0: it did. 1: it does now,
+ * but the lock was dropped: look at everything again. Else an error.
+ */
+int ck_call_buy(struct call *c, const struct need *need);
+/* A zeroed object, bought with the lock dropped; NULL and *err if not. */
+void *ck_call_alloc(struct call *c, size_t bytes, int *err);
+
+#define CAPKM_OPS(op)							\
+	op(info) op(domain_create) op(domain_attach) op(domain_query)	\
+	op(domain_destroy) op(stream_create) op(stream_query)		\
+	op(buffer_create) op(buffer_export) op(buffer_open)		\
+	op(buffer_close) op(buffer_reset) op(buffer_query)		\
+	op(window_prepare) op(window_begin) op(window_end)		\
+	op(window_seal) op(window_refuse) op(window_take)		\
+	op(window_record) op(window_abort) op(window_fail)		\
+	op(window_retain) op(window_query) op(window_abandon)		\
+	op(scope_enter) op(scope_exit) op(check) op(taint) op(written)	\
+	op(graph_replay_begin) op(graph_replay_end) op(graph_destroy)	\
+	op(graph_query) op(failure_query)
+
+#define CAPKM_DECLARE_OP(name) int ck_op_##name(struct call *c);
+CAPKM_OPS(CAPKM_DECLARE_OP)
+#undef CAPKM_DECLARE_OP
+
+#endif /* CAPKM_INTERNAL_H */

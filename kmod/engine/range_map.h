@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Half-open ranges, which may overlap, ordered by their start. Each node knows
+ * the highest end below it, so the ranges that touch a given one are found in
+ * O(log n) and then one by one.
+ */
+#ifndef CAPKM_RANGE_MAP_H
+#define CAPKM_RANGE_MAP_H
+
+#include "tree.h"
+
+struct span {
+	struct tree_node tree;
+	u64 start;
+	u64 end;
+	u64 top;		/* highest end in the subtree */
+};
+
+struct range_map {
+	struct tree tree;
+	u64 count;
+};
+
+void ck_range_map_init(struct range_map *map);
+void ck_range_insert(struct range_map *map, struct span *s);
+void ck_range_erase(struct range_map *map, struct span *s);
+/* Moves the end; to move the start, erase and insert. */
+void ck_range_set_end(struct range_map *map, struct span *s, u64 end);
+/* In order of start: the first, and the next, that shares a byte with [start, end). */
+struct span *ck_range_first(const struct range_map *map, u64 start, u64 end);
+struct span *ck_range_next(const struct span *s, u64 start, u64 end);
+/* The range [start, end) itself, or NULL. */
+struct span *ck_range_find(const struct range_map *map, u64 start, u64 end);
+/* The first in order of (start, end) that is not below the given pair. */
+struct span *ck_range_from(const struct range_map *map, u64 start, u64 end);
+
+/* The next in order of start, whatever its bytes. */
+struct span *ck_range_after(const struct span *s);
+
+#define range_for_each(s, map)						\
+	for ((s) = ck_range_from(map, 0, 0); (s); (s) = ck_range_after(s))
+
+#endif /* CAPKM_RANGE_MAP_H */

@@ -1,0 +1,824 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Scopes: the bracket around one unit of device work; and the scopes of zero
+ * length, TAINT and WRITTEN. All that an exit may need is bought at the enter.
+ */
+#include "internal.h"
+
+static bool empty(const struct capkm_claim *claim)
+{
+	return claim->start == claim->end;
+}
+
+static struct target target(struct call *c, const struct capkm_claim *claim)
+{
+	struct target t = {};
+
+	ck_session_target(c->session, claim, &t);
+	return t;
+}
+
+/* Are all claims good? @base: number of the first, for out_error_index. */
+static int check_claims(struct call *c, const struct array *claims, u32 base,
+			bool writes, u32 *bad)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct target t;
+	u32 i;
+	int err;
+
+	for (i = 0; i < claims->len; i++) {
+		err = ck_session_target(c->session, &claim[i], &t);
+		if (!err && writes && t.buffer->unallocated)
+			err = -EINVAL;
+		if (err) {
+			*bad = base + i;
+			c->say_error = true;
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* What the exit of a scope of zero length over @writes needs. */
+static void need_for_writes(struct call *c, const struct array *writes,
+			    struct need *need)
+{
+	const struct capkm_claim *claim = writes->data;
+	struct target t;
+	u32 i;
+
+	for (i = 0; i < writes->len; i++) {
+		if (empty(&claim[i]))
+			continue;
+		t = target(c, &claim[i]);
+		need->n[STOCK_CLAIM] += 1 + ck_taint_depth(&t);
+		need->n[STOCK_CARRIER]++;
+	}
+}
+
+/* What recording the claims in a window needs on top. */
+static void need_for_window(struct call *c, const struct window *w,
+			    const struct array *reads,
+			    const struct array *writes, struct need *need)
+{
+	const struct capkm_claim *claim = reads->data;
+	u32 i;
+
+	for (i = 0; i < reads->len; i++)
+		need->n[STOCK_CLAIM] +=
+			ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
+				    claim[i].start, claim[i].end, NULL, NULL);
+	need->n[STOCK_CLAIM] += writes->len;
+	need->n[STOCK_USE] += reads->len + writes->len;
+}
+
+/* ---- recording ---- */
+
+static void record_key(struct window *w, struct buffer *b, u64 start, u64 end,
+		       struct stock *st)
+{
+	struct use *use = ck_use_get(&w->uses, b, NULL, st);
+
+	if (ck_use_add(&use->writes, start, end, st)) {
+		w->recorded++;
+		w->bytes += min(end - start, U64_MAX - w->bytes);
+	}
+}
+
+static void record_input(struct window *w, struct buffer *b, u64 start,
+			 u64 end, struct stock *st)
+{
+	struct use *use = ck_use_get(&w->uses, b, NULL, st);
+
+	w->inputs += ck_use_add(&use->inputs, start, end, st);
+}
+
+void ck_scopes_count_recorded(struct window *w)
+{
+	struct link *l, *k;
+	struct scope *s;
+	struct claim *c;
+
+	link_for_each(l, &w->client->scopes) {
+		s = link_entry(l, struct scope, sib);
+		if (s->window != w)
+			continue;
+		link_for_each(k, &s->claims) {
+			c = link_entry(k, struct claim, sib);
+			record_key(w, c->buffer, c->span.start, c->span.end,
+				   &s->stock);
+		}
+	}
+}
+
+/* ---- leaving a scope ---- */
+
+/* @f: what the written bytes carry from now on, or NULL. */
+static void settle(struct scope *s, struct failure *f, u64 tick)
+{
+	bool recorded = s->window && !f;
+	struct target t;
+	struct claim *c;
+
+	while (!link_empty(&s->claims)) {
+		c = link_first(&s->claims, struct claim, sib);
+		t.buffer = c->buffer;
+		t.start = c->span.start;
+		t.end = c->span.end;
+		t.buffer->sequence = tick;
+		if (recorded) {
+			record_key(s->window, t.buffer, t.start, t.end,
+				   &s->stock);
+			ck_taint_clear_recorded(&t, s->window, s->enter,
+						&s->stock);
+			ck_taint_record(c, s->window, tick);
+		} else {
+			ck_claim_drop(c, &s->stock);
+			if (f)
+				ck_taint_fail(&t, f, s->enter, tick, &s->stock);
+			else
+				ck_taint_clear(&t, s->enter, &s->stock);
+		}
+		ck_buffer_put(t.buffer, &s->stock, false);
+	}
+}
+
+static void drop_inputs(struct scope *s, bool record)
+{
+	struct buffer *b;
+	struct claim *c;
+	u64 start, end;
+
+	while (!link_empty(&s->inputs)) {
+		c = link_first(&s->inputs, struct claim, sib);
+		b = c->buffer;
+		start = c->span.start;
+		end = c->span.end;
+		link_del(&c->sib);
+		ck_stock_give(&s->stock, STOCK_CLAIM, c);
+		if (record)
+			record_input(s->window, b, start, end, &s->stock);
+		ck_buffer_put(b, &s->stock, false);
+	}
+}
+
+static void leave_window(struct scope *s, struct failure *f,
+			 struct stock *back)
+{
+	struct window *w = s->window;
+	struct need rest = {};
+
+	if (!f) {
+		w->launches++;
+		w->foreign_launches += s->stream != w->opener.stream;
+		/* What a later refusal of these claims may need. */
+		rest.n[STOCK_CLAIM] = s->stock.n[STOCK_CLAIM];
+		rest.n[STOCK_CARRIER] = s->stock.n[STOCK_CARRIER];
+		ck_stock_move(&w->stock, &s->stock, &rest);
+	} else if (f != w->refusal) {
+		ck_window_doom(w, f, back);
+	}
+	w->scopes--;
+	ck_window_put(w, back);
+}
+
+static void leave(struct domain *d, struct scope *s, struct failure *f,
+		  u64 tick, struct stock *back)
+{
+	settle(s, f, tick);
+	drop_inputs(s, s->window && !f);
+	if (s->window)
+		leave_window(s, f, back);
+	s->slot->scopes--;
+	s->slot->sequence = tick;
+	s->client->scopes_n--;
+	link_del(&s->sib);
+	ck_id_erase(&d->scopes, &s->node);
+	ck_failure_unpin(s->failure, back);
+	if (s->poison)
+		ck_failure_unpin(s->poison, back);
+	if (back)
+		ck_stock_move_all(back, &s->stock);
+	else
+		ck_stock_free(&s->stock);
+	ck_stock_give(back, STOCK_SCOPE, s);
+}
+
+/* Fills in the failure that the scope had bought. */
+static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
+			    s32 code, u64 tick)
+{
+	struct failure *f = s->failure;
+
+	f->kind = kind;
+	f->code = code;
+	f->scope = s->node.id;
+	f->window = s->window ? s->window->node.id : 0;
+	f->sequence = tick;
+	f->time_ns = host_time_ns();
+	memcpy(f->label, s->label, sizeof(f->label));
+	return f;
+}
+
+void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
+		   struct stock *back)
+{
+	struct failure *f = fail(d, s, CAPKM_KIND_TORN_DOWN, 0, tick);
+
+	ck_who_copy(&f->who, &s->client->who);
+	f->who.stream = s->stream;
+	leave(d, s, f, tick, back);
+}
+
+int ck_op_scope_exit(struct call *c)
+{
+	struct capkm_scope_exit *a = c->arg;
+	struct array *text = &c->array[0], *stack = &c->array[1];
+	struct domain *d = c->domain;
+	struct scope *s = id_entry(ck_id_find(&d->scopes, a->scope),
+				   struct scope, node);
+	bool failed = a->flags & CAPKM_SCOPE_EXIT_F_FAILED;
+	struct failure *f = NULL;
+	struct slot *slot;
+
+	if (!s)
+		return -ENOENT;
+	if (s->client != c->client)
+		return -EPERM;
+	if (a->kind > CAPKM_KIND_DRIVER ||
+	    (!failed && (a->kind || a->code || text->len || stack->len)))
+		return -EINVAL;
+
+	ck_tick(d);
+	slot = s->slot;
+	if (failed) {
+		f = fail(d, s, a->kind ? a->kind : CAPKM_KIND_GENERIC, a->code,
+			 d->sequence);
+		ck_who_set(&f->who, c->who, c->session->id, s->stream);
+		ck_failure_text(f, text->data, text->len);
+		f->stack = stack->data;	/* ours now */
+		f->stack_len = stack->len;
+		stack->data = NULL;
+	} else if (s->poison) {
+		f = s->poison;
+	} else if (s->window && s->window->refused) {
+		f = s->window->refusal;
+	}
+	a->out_failure = f && !link_empty(&s->claims) ? f->node.id : 0;
+	leave(d, s, f, d->sequence, &c->session->stock);
+	a->out_sequence = slot->sequence;
+	return 0;
+}
+
+/* ---- entering ---- */
+
+struct entering {
+	struct call *call;
+	struct capkm_scope_enter *arg;
+	const struct array *reads, *writes, *label;
+	struct array *reports;
+	struct slot *slot;
+	struct window *window;		/* recording, or NULL */
+	struct fault fault;		/* of the first bad read */
+	struct target bad;		/* that read; bad.buffer NULL if none */
+};
+
+static void find_bad_read(struct entering *e)
+{
+	const struct capkm_claim *claim = e->reads->data;
+	struct target t;
+	u32 i;
+
+	e->bad.buffer = NULL;
+	for (i = 0; i < e->reads->len; i++) {
+		t = target(e->call, &claim[i]);
+		if (ck_taint_find(&t, e->window, &e->fault)) {
+			e->bad = t;
+			return;
+		}
+	}
+}
+
+static void report_bad_read(struct entering *e)
+{
+	if (!e->reports->len)
+		return;
+	ck_fault_report(&e->fault, &e->bad, e->reports->data);
+	e->reports->used = 1;
+}
+
+/* The failure of an input that never had memory is made when it is needed. */
+static struct failure *input_failure(struct entering *e)
+{
+	static const char never[] = "the buffer was never allocated";
+	struct call *c = e->call;
+	struct failure *f = e->fault.failure;
+
+	if (f) {
+		ck_failure_pin(f);
+		return f;
+	}
+	f = ck_failure_new(c->domain, &c->session->stock);
+	f->kind = CAPKM_KIND_UNALLOCATED;
+	f->sequence = c->domain->sequence;
+	f->time_ns = host_time_ns();
+	ck_who_set(&f->who, c->who, c->session->id, e->arg->place.stream);
+	ck_failure_text(f, never, sizeof(never) - 1);
+	return f;
+}
+
+static struct skip *skip_new(struct entering *e)
+{
+	const struct capkm_claim *claim = e->writes->data;
+	struct stock *st = &e->call->session->stock;
+	struct skip *s = ck_stock_take(st, STOCK_SKIP), *at = s;
+	u32 i;
+
+	link_init(&s->sib);
+	s->needed = e->bad.buffer->node.id;
+	memcpy(s->label, e->label->data, e->label->len);
+	for (i = 0; i < e->writes->len; i++) {
+		if (at->produced_n == SKIP_PRODUCED) {
+			at->more = ck_stock_take(st, STOCK_SKIP);
+			at = at->more;
+		}
+		at->produced[at->produced_n++] = claim[i].buffer;
+	}
+	return s;
+}
+
+/* SC-7: the outputs carry the input's failure, the same id. */
+static void skip(struct entering *e)
+{
+	const struct capkm_claim *claim = e->writes->data;
+	struct domain *d = e->call->domain;
+	struct stock *st = &e->call->session->stock;
+	u64 tick = ck_tick(d);
+	struct failure *f = input_failure(e);
+	struct target t;
+	u32 i;
+
+	if (e->window)
+		ck_window_doom(e->window, f, st);
+	for (i = 0; i < e->writes->len; i++) {
+		t = target(e->call, &claim[i]);
+		ck_taint_fail(&t, f, tick, tick, st);
+		ck_buffer_touch(t.buffer);
+	}
+	if (f->carriers.count)
+		ck_failure_skipped(d, f, skip_new(e));
+	e->slot->sequence = tick;
+	ck_failure_unpin(f, st);
+	e->arg->out_result = CAPKM_SKIPPED;
+	e->arg->out_sequence = tick;
+}
+
+struct gap {
+	struct scope *scope;
+	struct buffer *buffer;
+	struct stock *stock;
+};
+
+static void add_gap(void *ctx, u64 start, u64 end)
+{
+	struct gap *g = ctx;
+	struct claim *c = ck_stock_take(g->stock, STOCK_CLAIM);
+
+	c->buffer = g->buffer;
+	c->span.start = start;
+	c->span.end = end;
+	ck_buffer_get(g->buffer);
+	link_add_tail(&c->sib, &g->scope->inputs);
+}
+
+/* What it reads and the window has not written yet. */
+static void note_inputs(struct entering *e, struct scope *s)
+{
+	const struct capkm_claim *claim = e->reads->data;
+	struct gap g = { .scope = s, .stock = &s->stock };
+	u32 i;
+
+	for (i = 0; i < e->reads->len; i++) {
+		g.buffer = target(e->call, &claim[i]).buffer;
+		ck_use_gaps(ck_use_find(&e->window->uses, claim[i].buffer),
+			    claim[i].start, claim[i].end, add_gap, &g);
+	}
+}
+
+static void enter(struct entering *e, const struct need *need)
+{
+	const struct capkm_claim *claim = e->writes->data;
+	struct call *c = e->call;
+	struct domain *d = c->domain;
+	struct stock *st = &c->session->stock;
+	struct scope *s = ck_stock_take(st, STOCK_SCOPE);
+	struct need rest = *need;
+	struct target t;
+	u32 i;
+
+	s->node.id = ++d->next_scope;
+	s->client = c->client;
+	s->slot = e->slot;
+	s->enter = ck_tick(d);
+	s->stream = e->arg->place.stream;
+	memcpy(s->label, e->label->data, e->label->len);
+	link_init(&s->claims);
+	link_init(&s->inputs);
+	ck_stock_init(&s->stock);
+	if (e->bad.buffer)
+		s->poison = input_failure(e);
+	s->failure = ck_failure_new(d, st);
+	rest.n[STOCK_SCOPE] = 0;
+	rest.n[STOCK_FAILURE] = 0;
+	ck_stock_move(&s->stock, st, &rest);
+
+	for (i = 0; i < e->writes->len; i++) {
+		t = target(c, &claim[i]);
+		if (t.start == t.end)
+			continue;
+		ck_taint_open(&t, s, &s->stock);
+		ck_buffer_touch(t.buffer);
+	}
+	if (e->window) {
+		note_inputs(e, s);
+		s->window = e->window;
+		e->window->refs++;
+		e->window->scopes++;
+	}
+	e->slot->scopes++;
+	ck_id_insert(&d->scopes, &s->node);
+	link_add_tail(&s->sib, &c->client->scopes);
+	c->client->scopes_n++;
+	e->arg->out_result = CAPKM_CLEAN;
+	e->arg->out_scope = s->node.id;
+	e->arg->out_sequence = s->enter;
+}
+
+static bool driver_at_work(const struct slot *slot)
+{
+	return slot->window && (slot->window->state == CAPKM_WINDOW_OPENING ||
+				slot->window->state == CAPKM_WINDOW_CLOSING);
+}
+
+/* All that can be wrong, and what it costs: 0, 1 look again, or an error. */
+static int prepare_enter(struct entering *e, struct need *need)
+{
+	struct call *c = e->call;
+	int err;
+
+	err = ck_slot_get(c, &e->arg->place, e->arg->flags, &e->slot);
+	if (err)
+		return err;
+	if (driver_at_work(e->slot))
+		return -EBUSY;
+	err = check_claims(c, e->reads, 0, false, &e->arg->out_error_index);
+	if (!err)
+		err = check_claims(c, e->writes, e->reads->len, true,
+				   &e->arg->out_error_index);
+	if (err)
+		return err;
+	if (c->client->scopes_n >= SCOPES_MAX)
+		return -EDQUOT;
+	e->window = ck_window_recording(e->slot->window) ? e->slot->window :
+							   NULL;
+	if (e->window && e->window->recorded + e->writes->len > RECORDED_MAX)
+		return -EDQUOT;
+	find_bad_read(e);
+	memset(need, 0, sizeof(*need));
+	need_for_writes(c, e->writes, need);
+	if (e->window)
+		need_for_window(c, e->window, e->reads, e->writes, need);
+	need->n[STOCK_SCOPE] = 1;
+	need->n[STOCK_FAILURE] = 2;
+	if (e->bad.buffer)
+		need->n[STOCK_SKIP] = 1 + e->writes->len / SKIP_PRODUCED;
+	return ck_call_buy(c, need);
+}
+
+int ck_op_scope_enter(struct call *c)
+{
+	struct entering e = {
+		.call = c, .arg = c->arg,
+		.reads = &c->array[0], .writes = &c->array[1],
+		.label = &c->array[2], .reports = &c->array[3],
+	};
+	struct need need;
+	int err;
+
+	do {
+		err = prepare_enter(&e, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	e.arg->out_scope = 0;
+	e.arg->out_sequence = c->domain->sequence;
+	if (e.bad.buffer)
+		report_bad_read(&e);
+	if (e.bad.buffer && (e.fault.scope || e.fault.graph)) {
+		e.arg->out_result = CAPKM_IN_PROGRESS;
+	} else if (e.bad.buffer &&
+		   !(e.arg->flags & CAPKM_SCOPE_ENTER_F_POISON)) {
+		skip(&e);
+	} else {
+		need.n[STOCK_SKIP] = 0;
+		enter(&e, &need);
+	}
+	e.arg->out_reports = e.reports->used;
+	return 0;
+}
+
+/* ---- check, taint, written ---- */
+
+/* EG-9: has this check already met the failure, or the buffer without memory? */
+static bool met(const struct fault *fault, struct buffer *b, u64 stamp)
+{
+	u64 *seen;
+
+	if (fault->failure)
+		seen = &fault->failure->stamp;
+	else if (fault->unallocated)
+		seen = &b->stamp;
+	else
+		return false;
+	if (*seen == stamp)
+		return true;
+	*seen = stamp;
+	return false;
+}
+
+static u32 find_faults(struct call *c, const struct array *claims,
+		       struct array *reports)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct capkm_report *r = reports->data;
+	u64 stamp = ++c->domain->stamp;
+	struct fault fault;
+	struct target t;
+	u32 i, n = 0;
+
+	for (i = 0; i < claims->len; i++) {
+		t = target(c, &claim[i]);
+		if (!ck_taint_find(&t, NULL, &fault) ||
+		    met(&fault, t.buffer, stamp))
+			continue;
+		if (reports->used < reports->len)
+			ck_fault_report(&fault, &t, &r[reports->used++]);
+		n++;
+	}
+	return n;
+}
+
+static bool changed(struct call *c, const struct array *claims, u64 since)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct buffer *b;
+	u32 i;
+
+	for (i = 0; i < claims->len; i++) {
+		b = target(c, &claim[i]).buffer;
+		if (max(b->sequence, ck_graph_touched(b)) > since)
+			return true;
+	}
+	return false;
+}
+
+int ck_op_check(struct call *c)
+{
+	struct capkm_check *a = c->arg;
+	struct array *claims = &c->array[0], *reports = &c->array[1];
+	int err;
+
+	if (!(a->flags & CAPKM_CHECK_F_UNCHANGED) && a->since)
+		return -EINVAL;
+	err = check_claims(c, claims, 0, false, &a->out_error_index);
+	if (err)
+		return err;
+	a->out_reports = find_faults(c, claims, reports);
+	a->out_sequence = c->domain->sequence;
+	a->out_result = CAPKM_CLEAN;
+	if (a->out_reports)
+		a->out_result = CAPKM_TAINTED;
+	else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
+		 changed(c, claims, a->since))
+		a->out_result = CAPKM_CHANGED;
+	return 0;
+}
+
+static void taint_all(struct call *c, const struct array *claims,
+		      struct failure *f)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct stock *st = &c->session->stock;
+	u64 tick = c->domain->sequence;
+	struct target t;
+	u32 i;
+
+	for (i = 0; i < claims->len; i++) {
+		t = target(c, &claim[i]);
+		if (f)
+			ck_taint_fail(&t, f, tick, tick, st);
+		else
+			ck_taint_clear(&t, tick, st);
+		ck_buffer_touch(t.buffer);
+	}
+}
+
+static struct failure *taint_failure(struct call *c,
+				     const struct capkm_taint *a)
+{
+	struct failure *f = ck_failure_new(c->domain, &c->session->stock);
+
+	f->kind = a->kind;
+	f->code = a->code;
+	f->sequence = c->domain->sequence;
+	f->time_ns = host_time_ns();
+	ck_who_set(&f->who, c->who, c->session->id, a->stream);
+	ck_failure_text(f, c->array[1].data, c->array[1].len);
+	return f;
+}
+
+int ck_op_taint(struct call *c)
+{
+	struct capkm_taint *a = c->arg;
+	struct array *claims = &c->array[0];
+	struct failure *f = NULL;
+	struct need need;
+	int err;
+
+	if (a->failure ? a->kind || a->code || a->text_len :
+			 !a->kind || a->kind > CAPKM_KIND_DRIVER)
+		return -EINVAL;
+	do {
+		err = check_claims(c, claims, 0, false, &a->out_error_index);
+		if (err)
+			return err;
+		if (a->failure) {
+			f = id_entry(ck_id_find(&c->domain->failures,
+						a->failure),
+				     struct failure, node);
+			if (!f)
+				return -ENOENT;
+		}
+		memset(&need, 0, sizeof(need));
+		need_for_writes(c, claims, &need);
+		need.n[STOCK_FAILURE] = 1;
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	ck_tick(c->domain);
+	if (f)
+		ck_failure_pin(f);
+	else
+		f = taint_failure(c, a);
+	taint_all(c, claims, f);
+	a->out_failure = f->carriers.count ? f->node.id : 0;
+	a->out_sequence = c->domain->sequence;
+	ck_failure_unpin(f, &c->session->stock);
+	return 0;
+}
+
+int ck_op_written(struct call *c)
+{
+	struct capkm_written *a = c->arg;
+	struct array *claims = &c->array[0];
+	struct need need;
+	int err;
+
+	do {
+		err = check_claims(c, claims, 0, true, &a->out_error_index);
+		if (err)
+			return err;
+		memset(&need, 0, sizeof(need));
+		need_for_writes(c, claims, &need);
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	ck_tick(c->domain);
+	taint_all(c, claims, NULL);
+	a->out_sequence = c->domain->sequence;
+	return 0;
+}
+
+/* ---- claims of recorded work that had no scope ---- */
+
+struct input_gap {
+	struct window *window;
+	struct buffer *buffer;
+	struct stock *stock;
+};
+
+static void record_gap(void *ctx, u64 start, u64 end)
+{
+	struct input_gap *g = ctx;
+
+	record_input(g->window, g->buffer, start, end, g->stock);
+}
+
+static void record_reads(struct call *c, struct window *w,
+			 const struct array *reads)
+{
+	const struct capkm_claim *claim = reads->data;
+	struct input_gap g = { .window = w, .stock = &c->session->stock };
+	u32 i;
+
+	for (i = 0; i < reads->len; i++) {
+		g.buffer = target(c, &claim[i]).buffer;
+		ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
+			    claim[i].start, claim[i].end, record_gap, &g);
+	}
+}
+
+static void record_write(struct window *w, const struct target *t, u64 tick,
+			 struct stock *st)
+{
+	if (t->start == t->end)
+		return;
+	record_key(w, t->buffer, t->start, t->end, st);
+	ck_taint_clear_recorded(t, w, tick, st);
+	ck_taint_add_recorded(t, w, tick, st);
+	ck_buffer_touch(t->buffer);
+}
+
+static void record_seen(struct window *w, const struct target *t,
+			struct stock *st)
+{
+	struct use *use;
+
+	if (t->start == t->end)
+		return;
+	use = ck_use_get(&w->uses, t->buffer, NULL, st);
+	w->seen += ck_use_add(&use->seen, t->start, t->end, st);
+}
+
+/* What a later refusal needs goes to the window; the rest stays. */
+static void need_for_refusal(struct call *c, const struct array *writes,
+			     struct need *need)
+{
+	memset(need, 0, sizeof(*need));
+	need_for_writes(c, writes, need);
+}
+
+static void record(struct call *c, struct window *w,
+		   const struct capkm_window_record *a,
+		   const struct need *refusal)
+{
+	const struct array *writes = &c->array[1];
+	const struct capkm_claim *claim = writes->data;
+	struct stock *st = &c->session->stock;
+	u64 tick = ck_tick(c->domain);
+	struct target t;
+	u32 i;
+
+	record_reads(c, w, &c->array[0]);
+	for (i = 0; i < writes->len; i++) {
+		t = target(c, &claim[i]);
+		if (a->flags & CAPKM_WINDOW_RECORD_F_SEEN)
+			record_seen(w, &t, st);
+		else
+			record_write(w, &t, tick, st);
+	}
+	if (!(a->flags & CAPKM_WINDOW_RECORD_F_SEEN))
+		ck_stock_move(&w->stock, st, refusal);
+}
+
+int ck_op_window_record(struct call *c)
+{
+	struct capkm_window_record *a = c->arg;
+	const struct array *reads = &c->array[0], *writes = &c->array[1];
+	struct need need, refusal;
+	struct window *w;
+	int err, kind;
+
+	do {
+		w = id_entry(ck_id_find(&c->domain->windows, a->window),
+			     struct window, node);
+		if (!w)
+			return -ENOENT;
+		if (w->client != c->client)
+			return -EPERM;
+		err = check_claims(c, reads, 0, false, &a->out_error_index);
+		if (!err)
+			err = check_claims(c, writes, reads->len, true,
+					   &a->out_error_index);
+		if (err || w->state == CAPKM_WINDOW_PREPARE)
+			return err;
+		if (w->state == CAPKM_WINDOW_OPENING)
+			return -EINVAL;
+		if (w->recorded + w->seen + writes->len > RECORDED_MAX)
+			return -EDQUOT;
+		need_for_refusal(c, writes, &refusal);
+		memset(&need, 0, sizeof(need));
+		need_for_writes(c, writes, &need);
+		need_for_window(c, w, reads, writes, &need);
+		for (kind = 0; kind < STOCK_KINDS; kind++)
+			need.n[kind] += refusal.n[kind];
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	record(c, w, a, &refusal);
+	return 0;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Memory that is bought before the lock is taken, so that what must not fail
+ * under it cannot. In steady state a scope takes its objects from its session's
+ * stock and gives them back.
+ */
+#include "internal.h"
+
+/* Of each kind, at most so many are kept for later. */
+#define STOCK_KEEP	64u
+
+static const size_t sizes[STOCK_KINDS] = {
+	[STOCK_CLAIM] = sizeof(struct claim),
+	[STOCK_CARRIER] = sizeof(struct carrier),
+	[STOCK_FAILURE] = sizeof(struct failure),
+	[STOCK_SCOPE] = sizeof(struct scope),
+	[STOCK_USE] = sizeof(struct use),
+	[STOCK_SKIP] = sizeof(struct skip),
+};
+
+void ck_stock_init(struct stock *st)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++) {
+		link_init(&st->free[kind]);
+		st->n[kind] = 0;
+	}
+}
+
+/* A free object is a link, whatever it was and will be. */
+static void put(struct stock *st, enum stock_kind kind, void *object)
+{
+	link_add_tail(object, &st->free[kind]);
+	st->n[kind]++;
+}
+
+static void *get(struct stock *st, enum stock_kind kind)
+{
+	struct link *l = st->free[kind].next;
+
+	link_del(l);
+	st->n[kind]--;
+	return l;
+}
+
+void ck_stock_free(struct stock *st)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		while (st->n[kind])
+			host_free(get(st, kind));
+}
+
+bool ck_stock_has(const struct stock *st, const struct need *need)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		if (st->n[kind] < need->n[kind])
+			return false;
+	return true;
+}
+
+int ck_stock_buy(struct stock *st, const struct need *need)
+{
+	void *object;
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++) {
+		while (st->n[kind] < need->n[kind]) {
+			object = host_alloc(sizes[kind]);
+			if (!object)
+				return -ENOMEM;
+			put(st, kind, object);
+		}
+	}
+	return 0;
+}
+
+void ck_stock_move(struct stock *to, struct stock *from,
+		   const struct need *need)
+{
+	int kind;
+	u32 i;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		for (i = 0; i < need->n[kind]; i++)
+			put(to, kind, get(from, kind));
+}
+
+void ck_stock_move_all(struct stock *to, struct stock *from)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		while (from->n[kind])
+			put(to, kind, get(from, kind));
+}
+
+void *ck_stock_take(struct stock *st, enum stock_kind kind)
+{
+	void *object = get(st, kind);
+
+	memset(object, 0, sizes[kind]);
+	return object;
+}
+
+void ck_stock_give(struct stock *st, enum stock_kind kind, void *object)
+{
+	if (st)
+		put(st, kind, object);
+	else
+		host_free(object);
+}
+
+void ck_stock_trim(struct stock *st)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		while (st->n[kind] > STOCK_KEEP)
+			host_free(get(st, kind));
+}

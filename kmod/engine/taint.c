@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * What the bytes of a buffer carry: the rules of Documentation/design/bytes.rst.
+ *
+ * Claims of one buffer may overlap, so they live in a range map that allows it.
+ * An exit splits only claims that were there, and dated, when the scope
+ * entered; how many it may have to split is counted and paid at the enter
+ * (ck_taint_depth()). Claims are fused only where no open or recorded claim of
+ * the buffer could still tell their dates apart, so that count stays right.
+ */
+#include "internal.h"
+
+static struct claim *entry(struct span *s)
+{
+	return s ? container_of(s, struct claim, span) : NULL;
+}
+
+static struct claim *first(const struct buffer *b, u64 start, u64 end)
+{
+	return entry(ck_range_first(&b->claims, start, end));
+}
+
+static struct claim *next(const struct claim *c, u64 start, u64 end)
+{
+	return entry(ck_range_next(&c->span, start, end));
+}
+
+/* A buffer gets its first claim, or loses its last: its graphs must know. */
+static void tell_graphs(struct buffer *b, bool busy)
+{
+	struct link *l;
+	struct use *use;
+
+	link_for_each(l, &b->uses) {
+		use = link_entry(l, struct use, sib);
+		if (use->graph)
+			use->graph->busy += busy ? 1 : -1;
+	}
+}
+
+static void insert(struct claim *c)
+{
+	struct buffer *b = c->buffer;
+
+	ck_range_insert(&b->claims, &c->span);
+	b->domain->claims++;
+	if (c->state != CLAIM_FAILED)
+		b->dated++;
+	if (b->claims.count == 1)
+		tell_graphs(b, true);
+}
+
+static void erase(struct claim *c)
+{
+	struct buffer *b = c->buffer;
+
+	ck_range_erase(&b->claims, &c->span);
+	b->domain->claims--;
+	if (c->state != CLAIM_FAILED)
+		b->dated--;
+	if (!b->claims.count)
+		tell_graphs(b, false);
+}
+
+void ck_claim_drop(struct claim *c, struct stock *st)
+{
+	erase(c);
+	if (c->state == CLAIM_FAILED)
+		ck_failure_untag(c->buffer->domain, c->carrier, st);
+	else
+		link_del(&c->sib);
+	ck_stock_give(st, STOCK_CLAIM, c);
+}
+
+/* The part of @c from @start on becomes a claim of its own. */
+static void split(struct claim *c, u64 start, struct stock *st)
+{
+	struct claim *right = ck_stock_take(st, STOCK_CLAIM);
+
+	*right = *c;
+	right->span.start = start;
+	if (c->state == CLAIM_FAILED)
+		c->carrier->claims++;
+	else
+		link_add_tail(&right->sib, &c->sib);
+	insert(right);
+}
+
+/* Takes [start, end), of which @c has some bytes, out of @c. */
+static void cut(struct claim *c, u64 start, u64 end, struct stock *st)
+{
+	struct buffer *b = c->buffer;
+
+	if (c->span.end > end && c->span.start < start)
+		split(c, end, st);
+	if (c->span.start < start) {
+		ck_range_set_end(&b->claims, &c->span, start);
+	} else if (c->span.end > end) {
+		ck_range_erase(&b->claims, &c->span);
+		c->span.start = end;
+		ck_range_insert(&b->claims, &c->span);
+	} else {
+		ck_claim_drop(c, st);
+	}
+}
+
+u32 ck_taint_depth(const struct target *t)
+{
+	struct claim *c;
+	u32 n = 0;
+
+	if (!t->start || t->start == t->end)
+		return 0;
+	for (c = first(t->buffer, t->start - 1, t->start); c;
+	     c = next(c, t->start - 1, t->start))
+		n += c->state != CLAIM_OPEN && c->span.end > t->end &&
+		     c->span.start < t->start;
+	return n;
+}
+
+/*
+ * @w: only its recorded claims, or NULL for all dated ones. What a cut leaves
+ * lies outside of the range, so that the next claim is known before.
+ */
+static void clear(const struct target *t, const struct window *w, u64 before,
+		  struct stock *st)
+{
+	struct claim *c, *n;
+
+	for (c = first(t->buffer, t->start, t->end); c; c = n) {
+		n = next(c, t->start, t->end);
+		if (c->state == CLAIM_OPEN || c->date >= before)
+			continue;
+		if (w && (c->state != CLAIM_RECORDED || c->window != w))
+			continue;
+		cut(c, t->start, t->end, st);
+	}
+}
+
+void ck_taint_clear(const struct target *t, u64 before, struct stock *st)
+{
+	clear(t, NULL, before, st);
+}
+
+void ck_taint_clear_recorded(const struct target *t, struct window *w,
+			     u64 before, struct stock *st)
+{
+	clear(t, w, before, st);
+}
+
+/* Takes in the claims of the same failure that @c overlaps or touches. */
+static void fuse(struct claim *c, struct stock *st)
+{
+	struct buffer *b = c->buffer;
+	u64 start = c->span.start ? c->span.start - 1 : 0;
+	u64 end = c->span.end + (c->span.end < b->size);
+	struct claim *o, *n;
+
+	if (b->dated || b->domain->replaying)
+		return;
+	for (o = first(b, start, end); o; o = n) {
+		n = next(o, start, end);
+		if (o->state != CLAIM_FAILED || o->carrier != c->carrier)
+			continue;
+		c->span.start = min(c->span.start, o->span.start);
+		c->span.end = max(c->span.end, o->span.end);
+		ck_claim_drop(o, st);
+	}
+}
+
+void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
+		   u64 date, struct stock *st)
+{
+	struct buffer *b = t->buffer;
+	struct claim *c;
+
+	if (t->start == t->end)
+		return;
+	c = ck_stock_take(st, STOCK_CLAIM);
+	c->buffer = b;
+	c->state = CLAIM_FAILED;
+	c->span.start = t->start;
+	c->span.end = t->end;
+	c->enter = enter;
+	c->date = date;
+	/* Tagged first: what is cleared may be the same failure's last claim. */
+	c->carrier = ck_failure_tag(b->domain, f, b, st);
+	clear(t, NULL, enter, st);
+	fuse(c, st);
+	insert(c);
+}
+
+void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
+{
+	struct claim *c = ck_stock_take(st, STOCK_CLAIM);
+
+	c->buffer = t->buffer;
+	c->state = CLAIM_OPEN;
+	c->span.start = t->start;
+	c->span.end = t->end;
+	c->scope = s;
+	c->enter = s->enter;
+	ck_buffer_get(t->buffer);
+	insert(c);
+	link_add_tail(&c->sib, &s->claims);
+}
+
+void ck_taint_record(struct claim *c, struct window *w, u64 date)
+{
+	c->state = CLAIM_RECORDED;
+	c->window = w;
+	c->date = date;
+	link_move_tail(&c->sib, &w->claims);
+}
+
+void ck_taint_add_recorded(const struct target *t, struct window *w, u64 tick,
+			   struct stock *st)
+{
+	struct claim *c = ck_stock_take(st, STOCK_CLAIM);
+
+	c->buffer = t->buffer;
+	c->state = CLAIM_RECORDED;
+	c->span.start = t->start;
+	c->span.end = t->end;
+	c->window = w;
+	c->enter = tick;
+	c->date = tick;
+	insert(c);
+	link_add_tail(&c->sib, &w->claims);
+}
+
+/* The lowest byte of [start, end) that @w did not write after @date; or @end. */
+static u64 unhidden(const struct buffer *b, u64 start, u64 end, u64 date,
+		    const struct window *w)
+{
+	struct claim *c;
+
+	if (!w)
+		return start;
+	for (c = first(b, start, end); c; c = next(c, start, end)) {
+		if (c->state != CLAIM_RECORDED || c->window != w ||
+		    c->date <= date || c->span.end <= start)
+			continue;
+		if (c->span.start > start)
+			break;
+		start = min(c->span.end, end);
+	}
+	return start;
+}
+
+/* The lowest byte with an open claim or a failed one that @w does not hide. */
+static u64 lowest_bad(const struct target *t, const struct window *w)
+{
+	u64 bad = t->end, at, end;
+	struct claim *c;
+
+	for (c = first(t->buffer, t->start, bad); c && c->span.start < bad;
+	     c = next(c, t->start, bad)) {
+		at = max(c->span.start, t->start);
+		end = min(c->span.end, bad);
+		if (c->state == CLAIM_RECORDED)
+			continue;
+		if (c->state == CLAIM_FAILED)
+			at = unhidden(t->buffer, at, end, c->date, w);
+		if (at < end)
+			bad = at;
+		if (bad == t->start)
+			break;
+	}
+	return bad;
+}
+
+static bool earlier(const struct claim *a, const struct claim *b)
+{
+	return a->date < b->date ||
+	       (a->date == b->date &&
+		a->carrier->failure->node.id < b->carrier->failure->node.id);
+}
+
+/* Who is to blame for byte @fault->start (rule 1). */
+static void judge(const struct buffer *b, const struct window *w,
+		  struct fault *fault)
+{
+	struct claim *c, *named = NULL;
+	u64 at = fault->start;
+
+	for (c = first(b, at, at + 1); c; c = next(c, at, at + 1)) {
+		if (c->state == CLAIM_OPEN) {
+			fault->scope = c->scope;
+			fault->end = min(fault->end, c->span.end);
+			return;
+		}
+		if (c->state == CLAIM_FAILED &&
+		    unhidden(b, at, at + 1, c->date, w) == at &&
+		    (!named || earlier(c, named)))
+			named = c;
+	}
+	fault->failure = named->carrier->failure;
+	fault->end = min(fault->end, named->span.end);
+}
+
+/* Ends the run at the next claim: it may have another cause. */
+static void trim(const struct buffer *b, struct fault *fault)
+{
+	struct claim *c;
+
+	for (c = first(b, fault->start, fault->end); c;
+	     c = next(c, fault->start, fault->end))
+		if (c->state != CLAIM_RECORDED &&
+		    c->span.start > fault->start) {
+			fault->end = c->span.start;
+			return;
+		}
+}
+
+bool ck_taint_find(const struct target *t, const struct window *through,
+		   struct fault *fault)
+{
+	u64 bad, start, end;
+	struct graph *g;
+
+	if (t->start == t->end)
+		return false;
+	bad = lowest_bad(t, through);
+	g = ck_graph_writing(t, &start, &end);
+	memset(fault, 0, sizeof(*fault));
+	fault->end = t->end;
+	if (g && start <= bad) {
+		fault->start = start;
+		fault->end = min(fault->end, end);
+		fault->graph = g;
+		return true;
+	}
+	if (bad < t->end) {
+		fault->start = bad;
+		judge(t->buffer, through, fault);
+		trim(t->buffer, fault);
+		return true;
+	}
+	fault->start = t->start;
+	fault->unallocated = t->buffer->unallocated;
+	return fault->unallocated;
+}
+
+static void report_scope(const struct scope *s, struct capkm_report *r)
+{
+	const struct client *c = s->client;
+
+	r->kind = CAPKM_KIND_IN_PROGRESS;
+	r->scope = s->node.id;
+	r->window = s->window ? s->window->node.id : 0;
+	r->stream = s->stream;
+	r->session = c->session->id;
+	r->sequence = s->enter;
+	r->pid = host_proc_pid(c->who.proc);
+	r->uid = host_uid_view(c->who.uid);
+	memcpy(r->comm, c->who.comm, sizeof(r->comm));
+	memcpy(r->label, s->label, sizeof(r->label));
+	r->text_len = scnprintf((char *)r->text, sizeof(r->text),
+			"scope %llu of %s (pid %u) is writing these bytes",
+			(unsigned long long)r->scope, (char *)r->comm, r->pid);
+}
+
+static void report_replay(const struct graph *g, struct capkm_report *r)
+{
+	const struct client *c = g->client;
+
+	r->kind = CAPKM_KIND_IN_PROGRESS;
+	r->graph = g->node.id;
+	r->window = g->window;
+	r->stream = g->stream;
+	r->session = c->session->id;
+	r->sequence = g->enter;
+	r->pid = host_proc_pid(c->who.proc);
+	r->uid = host_uid_view(c->who.uid);
+	memcpy(r->comm, c->who.comm, sizeof(r->comm));
+	r->text_len = scnprintf((char *)r->text, sizeof(r->text),
+			"a replay of graph %llu by %s (pid %u) is writing these bytes",
+			(unsigned long long)r->graph, (char *)r->comm, r->pid);
+}
+
+void ck_fault_report(const struct fault *fault, const struct target *t,
+		     struct capkm_report *r)
+{
+	static const char never[] = "the buffer was never allocated";
+
+	memset(r, 0, sizeof(*r));
+	if (fault->failure) {
+		ck_failure_report(fault->failure, r);
+		r->hops = ck_failure_hops(fault->failure, t->buffer->node.id,
+					  NULL, 0);
+	} else if (fault->scope) {
+		report_scope(fault->scope, r);
+	} else if (fault->graph) {
+		report_replay(fault->graph, r);
+	} else {
+		r->kind = CAPKM_KIND_UNALLOCATED;
+		r->text_len = sizeof(never) - 1;
+		memcpy(r->text, never, sizeof(never));
+	}
+	r->buffer = t->buffer->node.id;
+	r->start = fault->start;
+	r->end = fault->end;
+}
+
+bool ck_taint_busy(const struct target *t)
+{
+	struct claim *c;
+	u64 start, end;
+
+	for (c = first(t->buffer, t->start, t->end); c;
+	     c = next(c, t->start, t->end))
+		if (c->state == CLAIM_OPEN)
+			return true;
+	return ck_graph_writing(t, &start, &end);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "tree.h"
+
+static int height(const struct tree_node *node)
+{
+	return node ? node->height : 0;
+}
+
+static void refresh(struct tree *t, struct tree_node *node)
+{
+	node->height = 1 + max(height(node->left), height(node->right));
+	if (t->augment)
+		t->augment(node);
+}
+
+/* Makes @new the child that @old is of @parent. */
+static void replace_child(struct tree *t, struct tree_node *parent,
+			  struct tree_node *old, struct tree_node *new)
+{
+	if (!parent)
+		t->root = new;
+	else if (parent->left == old)
+		parent->left = new;
+	else
+		parent->right = new;
+	if (new)
+		new->parent = parent;
+}
+
+static struct tree_node *rotate_left(struct tree *t, struct tree_node *node)
+{
+	struct tree_node *up = node->right;
+
+	replace_child(t, node->parent, node, up);
+	node->right = up->left;
+	if (up->left)
+		up->left->parent = node;
+	up->left = node;
+	node->parent = up;
+	refresh(t, node);
+	refresh(t, up);
+	return up;
+}
+
+static struct tree_node *rotate_right(struct tree *t, struct tree_node *node)
+{
+	struct tree_node *up = node->left;
+
+	replace_child(t, node->parent, node, up);
+	node->left = up->right;
+	if (up->right)
+		up->right->parent = node;
+	up->right = node;
+	node->parent = up;
+	refresh(t, node);
+	refresh(t, up);
+	return up;
+}
+
+/* Restores height and balance of @node; returns the root of its subtree. */
+static struct tree_node *balance(struct tree *t, struct tree_node *node)
+{
+	int lean = height(node->left) - height(node->right);
+
+	if (lean > 1) {
+		if (height(node->left->left) < height(node->left->right))
+			rotate_left(t, node->left);
+		return rotate_right(t, node);
+	}
+	if (lean < -1) {
+		if (height(node->right->right) < height(node->right->left))
+			rotate_right(t, node->right);
+		return rotate_left(t, node);
+	}
+	refresh(t, node);
+	return node;
+}
+
+/* To the root: what a node keeps about its subtree may have changed too. */
+static void balance_up(struct tree *t, struct tree_node *node)
+{
+	for (; node; node = node->parent)
+		node = balance(t, node);
+}
+
+void ck_tree_link(struct tree *t, struct tree_node *node,
+		  struct tree_node *parent, struct tree_node **link)
+{
+	node->parent = parent;
+	node->left = NULL;
+	node->right = NULL;
+	*link = node;
+	balance_up(t, node);
+}
+
+void ck_tree_erase(struct tree *t, struct tree_node *node)
+{
+	struct tree_node *next, *from;
+
+	if (!node->left || !node->right) {
+		from = node->parent;
+		replace_child(t, from, node,
+			      node->left ? node->left : node->right);
+		balance_up(t, from);
+		return;
+	}
+
+	/* The successor, which has no left child, takes the place. */
+	for (next = node->right; next->left; next = next->left)
+		;
+	from = next->parent;
+	if (from == node) {
+		from = next;
+	} else {
+		replace_child(t, from, next, next->right);
+		next->right = node->right;
+		next->right->parent = next;
+	}
+	next->left = node->left;
+	next->left->parent = next;
+	replace_child(t, node->parent, node, next);
+	balance_up(t, from);
+}
+
+void ck_tree_changed(struct tree *t, struct tree_node *node)
+{
+	for (; node; node = node->parent)
+		refresh(t, node);
+}
+
+struct tree_node *ck_tree_first(const struct tree *t)
+{
+	struct tree_node *node = t->root;
+
+	while (node && node->left)
+		node = node->left;
+	return node;
+}
+
+struct tree_node *ck_tree_next(const struct tree_node *node)
+{
+	struct tree_node *up;
+
+	if (node->right) {
+		up = node->right;
+		while (up->left)
+			up = up->left;
+		return up;
+	}
+	for (up = node->parent; up && node == up->right; up = up->parent)
+		node = up;
+	return up;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A balanced (AVL) tree of nodes that live inside other objects: inserting
+ * never allocates and so cannot fail. The kernel's own trees are GPL-only,
+ * this code is also a library's. id_map and range_map are its two users.
+ */
+#ifndef CAPKM_TREE_H
+#define CAPKM_TREE_H
+
+#include "host.h"
+
+struct tree_node {
+	struct tree_node *parent, *left, *right;
+	int height;		/* of the subtree; a leaf has 1 */
+};
+
+struct tree {
+	struct tree_node *root;
+	/* Recomputes what @node keeps about its subtree; may be NULL. */
+	void (*augment)(struct tree_node *node);
+};
+
+/* Puts @node at the empty place @link below @parent, and rebalances. */
+void ck_tree_link(struct tree *t, struct tree_node *node,
+		  struct tree_node *parent, struct tree_node **link);
+void ck_tree_erase(struct tree *t, struct tree_node *node);
+/* What @node keeps about itself has changed, its place has not. */
+void ck_tree_changed(struct tree *t, struct tree_node *node);
+struct tree_node *ck_tree_first(const struct tree *t);
+struct tree_node *ck_tree_next(const struct tree_node *node);
+
+#endif /* CAPKM_TREE_H */

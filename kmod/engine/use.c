@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Which claims a window or graph has on which buffers: for each buffer one
+ * struct use with three sets of claim keys. A key is a range, each once; keys
+ * may overlap (D-5).
+ */
+#include "internal.h"
+
+struct use *ck_use_find(const struct id_map *uses, u64 buffer)
+{
+	return id_entry(ck_id_find(uses, buffer), struct use, node);
+}
+
+struct use *ck_use_get(struct id_map *uses, struct buffer *b,
+		       struct graph *g, struct stock *from)
+{
+	struct use *use = ck_use_find(uses, b->node.id);
+
+	if (use)
+		return use;
+	use = ck_stock_take(from, STOCK_USE);
+	use->node.id = b->node.id;
+	use->buffer = b;
+	use->graph = g;
+	ck_range_map_init(&use->writes);
+	ck_range_map_init(&use->inputs);
+	ck_range_map_init(&use->seen);
+	ck_id_insert(uses, &use->node);
+	link_add_tail(&use->sib, &b->uses);
+	b->uses_n++;
+	ck_buffer_get(b);
+	return use;
+}
+
+bool ck_use_add(struct range_map *set, u64 start, u64 end, struct stock *from)
+{
+	struct claim *c;
+
+	if (start == end || ck_range_find(set, start, end))
+		return false;
+	c = ck_stock_take(from, STOCK_CLAIM);
+	c->span.start = start;
+	c->span.end = end;
+	ck_range_insert(set, &c->span);
+	return true;
+}
+
+static void free_set(struct range_map *set, struct stock *back)
+{
+	struct tree_node *node;
+	struct claim *c;
+
+	while ((node = ck_tree_first(&set->tree))) {
+		c = container_of(node, struct claim, span.tree);
+		ck_range_erase(set, &c->span);
+		ck_stock_give(back, STOCK_CLAIM, c);
+	}
+}
+
+static void forget(struct use *use, struct stock *back, bool keep_reports)
+{
+	struct buffer *b = use->buffer;
+
+	if (!b)
+		return;
+	if (use->graph && b->claims.count)
+		use->graph->busy--;
+	use->buffer = NULL;
+	link_del(&use->sib);
+	b->uses_n--;
+	ck_buffer_put(b, back, keep_reports);
+}
+
+void ck_uses_forget(struct id_map *uses, struct stock *back, bool keep_reports)
+{
+	struct id_node *node;
+
+	for (node = ck_id_first(uses); node; node = ck_id_next(node))
+		forget(container_of(node, struct use, node), back,
+		       keep_reports);
+}
+
+void ck_uses_free(struct id_map *uses, struct stock *back, bool keep_reports)
+{
+	struct id_node *node;
+	struct use *use;
+	u32 n = 0;
+
+	while ((node = ck_id_first(uses))) {
+		use = container_of(node, struct use, node);
+		ck_id_erase(uses, node);
+		free_set(&use->writes, back);
+		free_set(&use->inputs, back);
+		free_set(&use->seen, back);
+		forget(use, back, keep_reports);
+		ck_stock_give(back, STOCK_USE, use);
+		if (!(++n % 64))
+			host_relax();
+	}
+}
+
+u32 ck_use_gaps(const struct use *use, u64 start, u64 end,
+		void (*each)(void *ctx, u64 start, u64 end), void *ctx)
+{
+	struct span *s;
+	u32 n = 0;
+
+	if (start == end)
+		return 0;
+	s = use ? ck_range_first(&use->writes, start, end) : NULL;
+	for (; s; s = ck_range_next(s, start, end)) {
+		if (s->start > start) {
+			n++;
+			if (each)
+				each(ctx, start, s->start);
+		}
+		start = max(start, s->end);
+		if (start >= end)
+			return n;
+	}
+	if (each)
+		each(ctx, start, end);
+	return n + 1;
+}

@@ -1,0 +1,892 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Capture windows. A window belongs to the stream that prepared it and to that
+ * stream's client. It holds its slot until the driver (if there is one) is out
+ * of capture mode; sealed or refused, it moves to the history.
+ */
+#include "internal.h"
+
+bool ck_window_recording(const struct window *w)
+{
+	return w && w->state == CAPKM_WINDOW_CAPTURE;
+}
+
+static bool has_driver(const struct client *c)
+{
+	return c->session->backend == CAPKM_BACKEND_HARDWARE;
+}
+
+static bool has_graphs(const struct client *c)
+{
+	return c->session->backend != CAPKM_BACKEND_NONE;
+}
+
+void ck_window_put(struct window *w, struct stock *back)
+{
+	if (--w->refs)
+		return;
+	if (w->first)
+		ck_failure_unpin(w->first, back);
+	if (w->last)
+		ck_failure_unpin(w->last, back);
+	ck_failure_unpin(w->refusal, back);
+	ck_who_put(&w->opener);
+	ck_stock_free(&w->stock);
+	host_free(w);
+}
+
+/* The first failure is kept, the last one beside it, the others counted. */
+void ck_window_doom(struct window *w, struct failure *f, struct stock *back)
+{
+	if (!w->failures++) {
+		w->first = f;
+		w->failed_after = w->launches;
+	} else {
+		if (w->last)
+			ck_failure_unpin(w->last, back);
+		w->last = f;
+	}
+	ck_failure_pin(f);
+}
+
+static struct failure *doom_new(struct domain *d, struct window *w, u32 kind,
+				const char *text, u32 len)
+{
+	struct failure *f = ck_failure_new(d, &w->stock);
+
+	f->kind = kind;
+	f->window = w->node.id;
+	f->sequence = d->sequence;
+	f->time_ns = host_time_ns();
+	ck_who_copy(&f->who, &w->opener);
+	ck_failure_text(f, text, len);
+	return f;
+}
+
+static void release_slot(struct window *w)
+{
+	if (w->slot)
+		w->slot->window = NULL;
+	w->slot = NULL;
+}
+
+static void drop_retained(struct window *w)
+{
+	struct retained *r;
+
+	while (!link_empty(&w->retained)) {
+		r = link_first(&w->retained, struct retained, sib);
+		link_del(&r->sib);
+		host_free(r);
+	}
+}
+
+static void touch(const struct id_map *uses)
+{
+	struct id_node *node;
+	struct use *use;
+
+	for (node = ck_id_first(uses); node; node = ck_id_next(node)) {
+		use = container_of(node, struct use, node);
+		if (use->buffer)
+			ck_buffer_touch(use->buffer);
+	}
+}
+
+/* Rule 5: what it recorded becomes failed, each claim at its own date. */
+static void taint_recorded(struct window *w)
+{
+	struct target t;
+	struct claim *c;
+	u64 enter, date;
+
+	while (!link_empty(&w->claims)) {
+		c = link_first(&w->claims, struct claim, sib);
+		t.buffer = c->buffer;
+		t.start = c->span.start;
+		t.end = c->span.end;
+		enter = c->enter;
+		date = c->date;
+		ck_claim_drop(c, &w->stock);
+		ck_taint_fail(&t, w->refusal, enter, date, &w->stock);
+	}
+}
+
+void ck_window_refuse(struct domain *d, struct window *w, u32 kind, s32 code,
+		      const char *text, u32 len, struct stock *back)
+{
+	struct failure *f = w->refusal;
+
+	f->kind = kind;
+	f->code = code;
+	f->window = w->node.id;
+	f->sequence = d->sequence;
+	f->time_ns = host_time_ns();
+	ck_who_copy(&f->who, &w->opener);
+	ck_failure_text(f, text, len);
+	w->refused = true;
+	taint_recorded(w);
+	touch(&w->uses);
+	drop_retained(w);
+	ck_uses_forget(&w->uses, back, false);
+	if (!w->first)
+		ck_window_doom(w, f, back);
+}
+
+static void leave_client(struct window *w)
+{
+	if (!w->client)
+		return;
+	link_del(&w->sib);
+	w->client->windows_n--;
+	w->client = NULL;
+	release_slot(w);
+}
+
+/* To the history, which remembers counts, failures and times. */
+void ck_window_close(struct domain *d, struct window *w, u32 state,
+		     struct stock *back)
+{
+	struct window *oldest;
+
+	if (w->state == CAPKM_WINDOW_ORPHANED)
+		d->orphans--;
+	leave_client(w);
+	w->state = state;
+	w->closed_ns = host_time_ns();
+	drop_retained(w);
+	ck_uses_free(&w->uses, back, false);
+	ck_stock_free(&w->stock);
+	ck_id_erase(&d->windows, &w->node);
+	w->remembered = ++d->history_total;
+	link_add_tail(&w->sib, &d->history);
+	if (++d->history_n <= HISTORY_MAX)
+		return;
+	oldest = link_first(&d->history, struct window, sib);
+	link_del(&oldest->sib);
+	d->history_n--;
+	ck_window_put(oldest, back);
+}
+
+/* Its client ends. A CLOSING window is refused, any other waits to be seen. */
+void ck_window_orphan(struct domain *d, struct window *w, struct stock *back)
+{
+	bool closing = w->state == CAPKM_WINDOW_CLOSING;
+
+	w->verdict = CAPKM_VERDICT_ABANDONED;
+	ck_window_refuse(d, w, CAPKM_KIND_OWNER_DIED, 0, "", 0, back);
+	if (closing) {
+		ck_window_close(d, w, CAPKM_WINDOW_REFUSED, back);
+		return;
+	}
+	leave_client(w);
+	w->state = CAPKM_WINDOW_ORPHANED;
+	d->orphans++;
+}
+
+void ck_window_abandon(struct domain *d, struct window *w,
+		       const struct capkm_caller *who, struct stock *back)
+{
+	char text[CAPKM_TEXT_MAX + 1];
+	u32 len;
+
+	ck_tick(d);
+	if (!w->refused) {
+		len = scnprintf(text, sizeof(text),
+			"window %llu of stream %llu was abandoned by uid %u: the recording is discarded",
+			(unsigned long long)w->node.id,
+			(unsigned long long)w->opener.stream, who->uid);
+		w->verdict = CAPKM_VERDICT_ABANDONED;
+		ck_window_refuse(d, w, CAPKM_KIND_ABANDONED, 0, text, len,
+				 back);
+	}
+	ck_window_close(d, w, CAPKM_WINDOW_REFUSED, back);
+}
+
+/* ---- the operations ---- */
+
+static struct window *window_new(struct call *c, struct slot *slot,
+				 const struct capkm_window_prepare *a,
+				 struct window *w)
+{
+	const struct array *mode = &c->array[0];
+	struct domain *d = c->domain;
+	struct need need = { .n[STOCK_FAILURE] = 2 };
+
+	w->node.id = ++d->next_window;
+	w->refs = 1;
+	w->state = CAPKM_WINDOW_PREPARE;
+	w->strict = a->flags & CAPKM_WINDOW_PREPARE_F_STRICT;
+	ck_who_set(&w->opener, c->who, c->session->id, a->place.stream);
+	w->cookie = a->cookie;
+	memcpy(w->device, slot->device, sizeof(w->device));
+	w->slot_index = slot->index;
+	link_init(&w->claims);
+	link_init(&w->retained);
+	ck_stock_init(&w->stock);
+	/* One to refuse it with, one to doom it with if scopes are open. */
+	ck_stock_move(&w->stock, &c->session->stock, &need);
+	w->refusal = ck_failure_new(d, &w->stock);
+	memcpy(w->mode, mode->data, mode->len);
+	w->prepared_ns = host_time_ns();
+
+	ck_id_insert(&d->windows, &w->node);
+	w->client = c->client;
+	link_add_tail(&w->sib, &c->client->windows);
+	c->client->windows_n++;
+	w->slot = slot;
+	slot->window = w;
+	ck_tick(d);
+	return w;
+}
+
+/* State of the slot's window, for an error as well as for success. */
+static int say_state(struct call *c, const struct slot *slot, u32 *out_state,
+		     int err)
+{
+	*out_state = slot && slot->window ? slot->window->state :
+					    CAPKM_WINDOW_NONE;
+	c->say_error = true;
+	return err;
+}
+
+static int prepare(struct call *c, struct capkm_window_prepare *a,
+		   struct window **spare)
+{
+	const struct need need = { .n[STOCK_FAILURE] = 2 };
+	struct slot *slot;
+	int err;
+
+	do {
+		err = ck_slot_get(c, &a->place, a->flags, &slot);
+		if (!err && slot->window)
+			return say_state(c, slot, &a->out_state, -EBUSY);
+		if (!err && c->client->windows_n >= WINDOWS_MAX)
+			return -EDQUOT;
+		if (!err)
+			err = ck_call_buy(c, &need);
+		if (!err && !*spare) {
+			*spare = ck_call_alloc(c, sizeof(**spare), &err);
+			err = *spare ? 1 : err;
+		}
+	} while (err == 1);
+	if (err)
+		return err;
+	a->out_window = window_new(c, slot, a, *spare)->node.id;
+	*spare = NULL;
+	a->out_slot = slot->index;
+	return say_state(c, slot, &a->out_state, 0);
+}
+
+int ck_op_window_prepare(struct call *c)
+{
+	struct capkm_window_prepare *a = c->arg;
+	struct window *spare = NULL;
+	struct slot *slot;
+	int err;
+
+	if (!has_graphs(c->client)) {
+		err = ck_slot_find(c->client, &a->place, a->flags, &slot,
+				   &a->out_slot);
+		a->out_window = 0;
+		a->out_state = CAPKM_WINDOW_NONE;
+		return err;
+	}
+	err = prepare(c, a, &spare);
+	host_free(spare);
+	return err;
+}
+
+static int begin(struct client *client, struct slot *slot, bool driver_done)
+{
+	struct window *w = slot ? slot->window : NULL;
+
+	if (!w)
+		return -EINVAL;
+	if (driver_done) {
+		if (w->state != CAPKM_WINDOW_OPENING)
+			return w->state == CAPKM_WINDOW_PREPARE ? -EINVAL :
+								  -EBUSY;
+		w->state = CAPKM_WINDOW_CAPTURE;
+	} else {
+		if (w->state != CAPKM_WINDOW_PREPARE || slot->scopes)
+			return -EBUSY;
+		w->state = has_driver(client) ? CAPKM_WINDOW_OPENING :
+						CAPKM_WINDOW_CAPTURE;
+	}
+	if (w->state == CAPKM_WINDOW_CAPTURE)
+		w->begun_ns = host_time_ns();
+	return 0;
+}
+
+/* Both calls of BEGIN and END: is it one that this slot can take? */
+static int driver_call(struct call *c, const struct capkm_place *place,
+		       u32 flags, struct slot **slot)
+{
+	u32 index;
+
+	if (!has_graphs(c->client))
+		return -EOPNOTSUPP;
+	if ((flags & CAPKM_WINDOW_F_DRIVER_DONE) && !has_driver(c->client))
+		return -EOPNOTSUPP;
+	return ck_slot_find(c->client, place, flags, slot, &index);
+}
+
+int ck_op_window_begin(struct call *c)
+{
+	struct capkm_window_begin *a = c->arg;
+	struct slot *slot;
+	int err;
+
+	err = driver_call(c, &a->place, a->flags, &slot);
+	if (err)
+		return err;
+	err = begin(c->client, slot, a->flags & CAPKM_WINDOW_F_DRIVER_DONE);
+	if (err)
+		return say_state(c, slot, &a->out_state, err);
+	ck_tick(c->domain);
+	a->out_window = slot->window->node.id;
+	a->out_owner = slot->window->opener.stream;
+	return say_state(c, slot, &a->out_state, 0);
+}
+
+/* Its scopes that are still open count as recorded, and doom it. */
+static void close_over_scopes(struct domain *d, struct window *w)
+{
+	char text[CAPKM_TEXT_MAX + 1];
+	struct failure *f;
+	u32 len;
+
+	len = scnprintf(text, sizeof(text),
+		"window %llu was closed while %llu of its scopes were open",
+		(unsigned long long)w->node.id, (unsigned long long)w->scopes);
+	f = doom_new(d, w, CAPKM_KIND_INCOMPLETE, text, len);
+	ck_window_doom(w, f, NULL);
+	ck_failure_unpin(f, NULL);
+	ck_scopes_count_recorded(w);
+}
+
+static int end(struct call *c, struct slot *slot, u64 stream, bool driver_done,
+	       struct window **out)
+{
+	struct window *w = slot ? slot->window : NULL;
+
+	if (!w || w->state == CAPKM_WINDOW_PREPARE)
+		return -EINVAL;
+	if (driver_done) {
+		if (w->state != CAPKM_WINDOW_CLOSING)
+			return w->state == CAPKM_WINDOW_CAPTURE ? -EINVAL :
+								  -EBUSY;
+		ck_tick(c->domain);
+		release_slot(w);
+	} else {
+		if (w->state != CAPKM_WINDOW_CAPTURE)
+			return -EBUSY;
+		ck_tick(c->domain);
+		w->state = CAPKM_WINDOW_CLOSING;
+		w->verdict = stream == w->opener.stream ?
+			CAPKM_VERDICT_OWNED : CAPKM_VERDICT_ABANDONED;
+		w->closer = stream;
+		if (w->scopes)
+			close_over_scopes(c->domain, w);
+		if (!has_driver(c->client))
+			release_slot(w);
+	}
+	*out = w;
+	return 0;
+}
+
+int ck_op_window_end(struct call *c)
+{
+	struct capkm_window_end *a = c->arg;
+	struct window *w;
+	struct slot *slot;
+	int err;
+
+	err = driver_call(c, &a->place, a->flags, &slot);
+	if (err)
+		return err;
+	if (a->window &&
+	    !(slot && slot->window && slot->window->node.id == a->window))
+		return -ENOENT;
+	err = end(c, slot, a->place.stream,
+		  a->flags & CAPKM_WINDOW_F_DRIVER_DONE, &w);
+	if (err)
+		return say_state(c, slot, &a->out_state, err);
+	a->out_verdict = w->verdict;
+	a->out_window = w->node.id;
+	a->out_owner = w->opener.stream;
+	a->out_recorded = w->recorded;
+	a->out_doomed = !!w->failures;
+	a->out_state = w->state;
+	return 0;
+}
+
+/* A window of this client, by id. */
+static int own_window(struct call *c, u64 id, struct window **out)
+{
+	struct window *w = id_entry(ck_id_find(&c->domain->windows, id),
+				    struct window, node);
+
+	if (!w)
+		return -ENOENT;
+	if (w->client != c->client)
+		return -EPERM;
+	*out = w;
+	return 0;
+}
+
+static int closing_window(struct call *c, u64 id, struct window **out)
+{
+	int err = own_window(c, id, out);
+
+	if (err)
+		return err;
+	return (*out)->state == CAPKM_WINDOW_CLOSING ? 0 : -EINVAL;
+}
+
+/* First why it is no graph, then, if that is another matter, what doomed it. */
+static u32 fill_refusal(const struct window *w, struct array *reports)
+{
+	struct capkm_report *r = reports->data;
+	u32 n = 0;
+
+	if (n < reports->len)
+		ck_failure_report(w->refusal, &r[n++]);
+	if (n < reports->len && w->first != w->refusal)
+		ck_failure_report(w->first, &r[n++]);
+	reports->used = n;
+	return n;
+}
+
+/* CW-23: both streams are named; GR-9: what doomed it is embedded. */
+static u32 refusal_text(const struct window *w, char *text, size_t size,
+			u32 *kind)
+{
+	struct capkm_report r;
+
+	*kind = CAPKM_KIND_ABANDONED;
+	if (w->verdict == CAPKM_VERDICT_ABANDONED)
+		return scnprintf(text, size,
+			"end_capture: stream %llu closed the window of stream %llu: the recording is discarded",
+			(unsigned long long)w->closer,
+			(unsigned long long)w->opener.stream);
+	*kind = CAPKM_KIND_REFUSED;
+	ck_failure_report(w->first, &r);
+	return scnprintf(text, size,
+		"end_capture: an operation inside the window failed or was skipped: %s",
+		(char *)r.text);
+}
+
+static void seal_refuse(struct call *c, struct window *w,
+			struct capkm_window_seal *a)
+{
+	struct stock *back = &c->session->stock;
+	char text[CAPKM_TEXT_MAX + 1];
+	u32 kind, len;
+
+	len = refusal_text(w, text, sizeof(text), &kind);
+	w->refs++;
+	ck_window_refuse(c->domain, w, kind, 0, text, len, back);
+	ck_window_close(c->domain, w, CAPKM_WINDOW_REFUSED, back);
+	a->out_reports = fill_refusal(w, &c->array[0]);
+	a->out_result = CAPKM_REFUSED;
+	a->out_graph = 0;
+	ck_window_put(w, back);
+}
+
+/* What a failing replay will need while nothing else is on its buffers. */
+static void replay_need(const struct window *w, struct need *need)
+{
+	memset(need, 0, sizeof(*need));
+	need->n[STOCK_CLAIM] = w->recorded + w->seen;
+	need->n[STOCK_CARRIER] = w->uses.count;
+	need->n[STOCK_FAILURE] = 1;
+}
+
+static void seal(struct call *c, struct window *w, struct graph *g,
+		 const struct need *need, struct capkm_window_seal *a)
+{
+	struct domain *d = c->domain;
+	struct stock *back = &c->session->stock;
+
+	while (!link_empty(&w->claims))
+		ck_claim_drop(link_first(&w->claims, struct claim, sib), back);
+	g->node.id = ++d->next_graph;
+	g->no_inputs = a->flags & CAPKM_WINDOW_SEAL_F_NO_INPUTS;
+	ck_stock_move(&g->stock, back, need);
+	ck_graph_from_window(d, g, w, c->client);
+	w->graph = g->node.id;
+	ck_window_close(d, w, CAPKM_WINDOW_SEALED, back);
+	a->out_result = CAPKM_CLEAN;
+	a->out_graph = g->node.id;
+	a->out_reports = 0;
+}
+
+int ck_op_window_seal(struct call *c)
+{
+	struct capkm_window_seal *a = c->arg;
+	struct graph *g = NULL;
+	struct window *w;
+	struct need need;
+	int err;
+
+	do {
+		err = closing_window(c, a->window, &w);
+		if (!err && w->slot)
+			err = -EBUSY;
+		if (err)
+			break;
+		if (w->failures || w->verdict == CAPKM_VERDICT_ABANDONED) {
+			ck_tick(c->domain);
+			seal_refuse(c, w, a);
+			break;
+		}
+		if (c->client->graphs_n >= GRAPHS_MAX) {
+			err = -EDQUOT;
+			break;
+		}
+		replay_need(w, &need);
+		err = ck_call_buy(c, &need);
+		if (!err && !g) {
+			g = ck_call_alloc(c, sizeof(*g), &err);
+			err = g ? 1 : err;
+		} else if (!err) {
+			ck_tick(c->domain);
+			ck_stock_init(&g->stock);
+			seal(c, w, g, &need, a);
+			return 0;
+		}
+	} while (err == 1);
+	host_free(g);
+	return err;
+}
+
+int ck_op_window_refuse(struct call *c)
+{
+	struct capkm_window_refuse *a = c->arg;
+	static const char fallback[] = "the driver refused the capture";
+	const struct array *text = &c->array[0];
+	struct stock *back = &c->session->stock;
+	struct window *w;
+	int err;
+
+	if (a->kind > CAPKM_KIND_DRIVER)
+		return -EINVAL;
+	err = closing_window(c, a->window, &w);
+	if (err)
+		return err;
+	ck_tick(c->domain);
+	w->refs++;
+	ck_window_refuse(c->domain, w, a->kind ? a->kind : CAPKM_KIND_DRIVER,
+			 a->code, text->len ? text->data : fallback,
+			 text->len ? text->len : sizeof(fallback) - 1, back);
+	ck_window_close(c->domain, w, CAPKM_WINDOW_REFUSED, back);
+	a->out_reports = fill_refusal(w, &c->array[1]);
+	ck_window_put(w, back);
+	return 0;
+}
+
+/* The first claim above the one that was taken last, in order of the key. */
+static struct use *next_untaken(const struct window *w, struct span **span)
+{
+	struct id_node *node = ck_id_from(&w->uses, w->taken_buffer);
+	struct use *use;
+	u64 start = 0, end = 0;
+
+	for (; node; node = ck_id_next(node)) {
+		use = container_of(node, struct use, node);
+		if (node->id == w->taken_buffer) {
+			start = w->taken_start;
+			end = w->taken_end + 1;
+		} else {
+			start = 0;
+			end = 0;
+		}
+		*span = ck_range_from(&use->writes, start, end);
+		if (*span)
+			return use;
+	}
+	return NULL;
+}
+
+static void take_claims(struct window *w, struct array *out)
+{
+	struct capkm_claim *claim = out->data;
+	struct span *span;
+	struct use *use;
+
+	while (out->used < out->len) {
+		use = next_untaken(w, &span);
+		if (!use)
+			break;
+		w->taken_buffer = use->node.id;
+		w->taken_start = span->start;
+		w->taken_end = span->end;
+		claim[out->used].buffer = use->node.id;
+		claim[out->used].start = span->start;
+		claim[out->used].end = span->end;
+		out->used++;
+	}
+}
+
+static void take_retained(struct window *w, struct array *out)
+{
+	struct capkm_retained *data = out->data;
+	struct link *l = w->taken_retained ? w->taken_retained->next :
+					     w->retained.next;
+
+	for (; l != &w->retained && out->used < out->len; l = l->next) {
+		data[out->used++] = link_entry(l, struct retained, sib)->data;
+		w->taken_retained = l;
+	}
+}
+
+int ck_op_window_take(struct call *c)
+{
+	struct capkm_window_take *a = c->arg;
+	struct array *claims = &c->array[0], *retained = &c->array[1];
+	struct array *reports = &c->array[2];
+	struct window *w;
+	int err;
+
+	err = closing_window(c, a->window, &w);
+	if (err)
+		return err;
+	if (a->flags & CAPKM_WINDOW_TAKE_F_REWIND) {
+		w->taken_buffer = 0;
+		w->taken_retained = NULL;
+		w->taken_failure = false;
+	}
+	take_claims(w, claims);
+	take_retained(w, retained);
+	if (w->first && reports->len && !w->taken_failure) {
+		ck_failure_report(w->first, reports->data);
+		reports->used = 1;
+		w->taken_failure = true;
+	}
+	a->out_claims = claims->used;
+	a->out_retained = retained->used;
+	a->out_reports = reports->used;
+	return 0;
+}
+
+int ck_op_window_abort(struct call *c)
+{
+	struct capkm_window_abort *a = c->arg;
+	struct stock *back = &c->session->stock;
+	char text[CAPKM_TEXT_MAX + 1];
+	struct window *w;
+	struct slot *slot;
+	u32 index, len;
+	int err;
+
+	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
+	if (err)
+		return err;
+	a->out_window = 0;
+	if (!slot || !slot->window)
+		return 0;
+	w = slot->window;
+	a->out_window = w->node.id;
+	ck_tick(c->domain);
+	if (w->state != CAPKM_WINDOW_PREPARE) {
+		len = scnprintf(text, sizeof(text),
+			"window %llu of stream %llu was aborted",
+			(unsigned long long)w->node.id,
+			(unsigned long long)w->opener.stream);
+		ck_window_refuse(c->domain, w, CAPKM_KIND_ABORTED, 0, text,
+				 len, back);
+	}
+	ck_window_close(c->domain, w, CAPKM_WINDOW_REFUSED, back);
+	return 0;
+}
+
+int ck_op_window_fail(struct call *c)
+{
+	struct capkm_window_fail *a = c->arg;
+	const struct array *label = &c->array[0], *text = &c->array[1];
+	const struct need need = { .n[STOCK_FAILURE] = 1 };
+	struct domain *d = c->domain;
+	struct window *w;
+	struct failure *f;
+	int err;
+
+	if (!a->kind || a->kind > CAPKM_KIND_DRIVER)
+		return -EINVAL;
+	do {
+		w = id_entry(ck_id_find(&d->windows, a->window),
+			     struct window, node);
+		if (!w)
+			return -ENOENT;
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	if (w->state != CAPKM_WINDOW_PREPARE) {
+		f = ck_failure_new(d, &c->session->stock);
+		f->kind = a->kind;
+		f->code = a->code;
+		f->window = w->node.id;
+		f->sequence = ck_tick(d);
+		f->time_ns = host_time_ns();
+		ck_who_set(&f->who, c->who, c->session->id, a->stream);
+		memcpy(f->label, label->data, label->len);
+		ck_failure_text(f, text->data, text->len);
+		ck_window_doom(w, f, &c->session->stock);
+		ck_failure_unpin(f, &c->session->stock);
+	}
+	a->out_state = w->state;
+	a->out_failures = min(w->failures, (u64)U32_MAX);
+	return 0;
+}
+
+int ck_op_window_retain(struct call *c)
+{
+	const struct capkm_window_retain *a = c->arg;
+	const struct capkm_retained *data = &a->retained;
+	struct window *w;
+	struct retained *r;
+	u64 sum;
+	int err;
+
+	if (!data->bytes || data->mode > CAPKM_RETAIN_WRITE || data->__reserved)
+		return -EINVAL;
+	r = ck_call_alloc(c, sizeof(*r), &err);
+	if (!r)
+		return err;
+	err = own_window(c, a->window, &w);
+	if (!err && w->state != CAPKM_WINDOW_CAPTURE &&
+	    w->state != CAPKM_WINDOW_CLOSING)
+		err = -EINVAL;
+	if (!err && check_add_overflow(w->retained_bytes, data->bytes, &sum))
+		err = -EOVERFLOW;
+	if (!err && w->retained_n >= RETAINED_MAX)
+		err = -EDQUOT;
+	if (err) {
+		host_free(r);
+		return err;
+	}
+	r->data = *data;
+	link_add_tail(&r->sib, &w->retained);
+	w->retained_n++;
+	w->retained_bytes = sum;
+	ck_tick(c->domain);
+	return 0;
+}
+
+int ck_op_window_abandon(struct call *c)
+{
+	const struct capkm_window_abandon *a = c->arg;
+	struct domain *d = c->domain;
+	struct window *w = id_entry(ck_id_find(&d->windows, a->window),
+				    struct window, node);
+
+	if (!w)
+		return -ENOENT;
+	if (w->opener.session != c->session->id && c->who->uid != d->uid &&
+	    !c->who->admin)
+		return -EPERM;
+	ck_window_abandon(d, w, c->who, &c->session->stock);
+	return 0;
+}
+
+void ck_window_fill(const struct window *w, struct capkm_window_query *q)
+{
+	q->out_window = w->node.id;
+	q->out_owner = w->opener.stream;
+	q->out_session = w->opener.session;
+	q->out_cookie = w->cookie;
+	q->out_graph = w->graph;
+	memcpy(q->out_device, w->device, sizeof(q->out_device));
+	q->out_slot = w->slot_index;
+	q->out_state = w->state;
+	q->out_verdict = w->verdict;
+	q->out_capture_cache = w->state == CAPKM_WINDOW_PREPARE ||
+			       w->state == CAPKM_WINDOW_OPENING ||
+			       w->state == CAPKM_WINDOW_CAPTURE;
+	q->out_doomed = !!w->failures;
+	q->out_strict = w->strict;
+	q->out_pid = host_proc_pid(w->opener.proc);
+	q->out_uid = host_uid_view(w->opener.uid);
+	q->out_recorded = w->recorded;
+	q->out_bytes = w->bytes;
+	q->out_inputs = w->inputs;
+	q->out_retained = w->retained_n;
+	q->out_retained_bytes = w->retained_bytes;
+	q->out_launches = w->launches;
+	q->out_foreign_launches = w->foreign_launches;
+	q->out_failures = w->failures;
+	q->out_failed_after = w->failed_after;
+	q->out_prepared_ns = w->prepared_ns;
+	q->out_begun_ns = w->begun_ns;
+	q->out_closed_ns = w->closed_ns;
+	memcpy(q->out_comm, w->opener.comm, sizeof(q->out_comm));
+	memcpy(q->out_mode, w->mode, sizeof(q->out_mode));
+}
+
+static const struct window *find_remembered(const struct domain *d, u64 id)
+{
+	const struct link *l;
+	const struct window *w;
+
+	w = id_entry(ck_id_find(&d->windows, id), struct window, node);
+	if (w)
+		return w;
+	link_for_each(l, &d->history) {
+		w = link_entry(l, struct window, sib);
+		if (w->node.id == id)
+			return w;
+	}
+	return NULL;
+}
+
+static bool is_zero(const void *p, size_t n)
+{
+	const u8 *byte = p;
+
+	while (n && !byte[n - 1])
+		n--;
+	return !n;
+}
+
+int ck_op_window_query(struct call *c)
+{
+	struct capkm_window_query *a = c->arg;
+	struct array *reports = &c->array[0];
+	struct capkm_report *r = reports->data;
+	const struct window *w;
+	struct slot *slot;
+	u32 index;
+	int err;
+
+	if (a->window) {
+		if (!is_zero(&a->place, sizeof(a->place)))
+			return -EINVAL;
+		w = find_remembered(c->domain, a->window);
+		if (!w)
+			return -ENOENT;
+	} else if (!c->client) {
+		return -EPERM;
+	} else {
+		err = ck_slot_find(c->client, &a->place, a->flags, &slot,
+				   &index);
+		if (err)
+			return err;
+		w = slot ? slot->window : NULL;
+	}
+	if (!w) {
+		memset(&a->out_window, 0, sizeof(*a) -
+		       offsetof(struct capkm_window_query, out_window));
+		a->out_reports = 0;
+		a->out_slot = index;
+		return 0;
+	}
+	if (w->first && reports->used < reports->len)
+		ck_failure_report(w->first, &r[reports->used++]);
+	if (w->last && reports->used < reports->len)
+		ck_failure_report(w->last, &r[reports->used++]);
+	a->out_reports = reports->used;
+	ck_window_fill(w, a);
+	return 0;
+}
