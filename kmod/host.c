@@ -14,6 +14,8 @@
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 
+#include <linux/capkm.h>
+
 #include "capkm.h"
 #include "engine/host.h"
 
@@ -30,6 +32,11 @@ void host_free(void *p)
 u64 host_time_ns(void)
 {
 	return ktime_get_real_ns();
+}
+
+u64 host_features(void)
+{
+	return CAPKM_FEATURE_AUTHORITY;
 }
 
 void host_relax(void)
@@ -71,6 +78,12 @@ u32 host_uid_view(u32 uid)
 {
 	return from_kuid_munged(current_user_ns(),
 				make_kuid(&init_user_ns, uid));
+}
+
+u32 host_gid_view(u32 gid)
+{
+	return from_kgid_munged(current_user_ns(),
+				make_kgid(&init_user_ns, gid));
 }
 
 bool host_uid_parse(u32 seen, u32 *uid)

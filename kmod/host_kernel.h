@@ -17,12 +17,21 @@
 #include <linux/string.h>
 #include <linux/types.h>
 
+/* Of linux/kernel.h: too short for a name that others may not use. */
+#undef READ
+#undef WRITE
+
 struct host_mutex {
 	struct mutex mutex;
 };
 
 /* A macro, so that lockdep sees a class for each kind of lock. */
 #define host_mutex_init(m) mutex_init(&(m)->mutex)
+
+static inline void host_mutex_destroy(struct host_mutex *m)
+{
+	mutex_destroy(&m->mutex);
+}
 
 static inline void host_lock(struct host_mutex *m)
 {
