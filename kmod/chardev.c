@@ -10,8 +10,9 @@
  * telling the engine twice is harmless.
  *
  *  - flush: when the process ends, its last thread closes the file table. By
- *    then signal->live is 0. And at exec the old file table is closed under
- *    the new mm, if the descriptor is close-on-exec.
+ *    then signal->live is 0. Exec closes a close-on-exec descriptor when there
+ *    is no way back to the old program any more, before it changes the mm. A
+ *    descriptor that is not close-on-exec may be closed later, under a new mm.
  *  - the backstop, for a process that has no descriptor any more or whose file
  *    table outlives it: the kernel wakes pid->wait_pidfd when the leader has
  *    become a zombie and no other thread is left. The callback runs under
@@ -124,7 +125,7 @@ static int capkm_flush(struct file *file, fl_owner_t id)
 	if (task_tgid(current) != cf->opener)
 		return 0;
 
-	if (!atomic_read(&current->signal->live))
+	if (!atomic_read(&current->signal->live) || current->in_execve)
 		capkm_client_end(cf->session, opener(cf), NULL);
 	else if (current->mm && current->mm != cf->mm)
 		capkm_client_end(cf->session, opener(cf), current->mm);
