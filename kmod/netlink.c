@@ -306,7 +306,10 @@ static int stop_at_first(void *ctx, u64 domain, const void *record)
 	return 1;
 }
 
-/* A domain that was asked for by id: is it there, and may he? */
+/*
+ * A domain that was asked for by id: is it there, and may he? An error of start
+ * is answered as that of any request; 6.1 passes it no extack.
+ */
 static int check_domain(u64 domain, struct netlink_callback *cb,
 			struct nlattr *attr)
 {

@@ -28,8 +28,8 @@ static const struct field fields[] = {
 
 static const struct column columns[] = {
 	{ "DOMAIN", true }, { "BUFFER", true }, { "SIZE", true }, { "DEVICE" },
-	{ "STATE" }, { "SESSION", true }, { "HOLDERS", true }, { "USES", true },
-	{ "CLAIMS", true }, { "FAILURES", true }, { "LABEL" },
+	{ "STATE" }, { "HOLDERS", true }, { "USES", true }, { "CLAIMS", true },
+	{ "FAILURES", true }, { "LABEL" },
 };
 
 static char *state(struct nlattr **attrs)
@@ -58,7 +58,6 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  format_id(get_number(attrs[CAPKM_A_BUFFER_ID])),
 		  format_bytes(get_number(attrs[CAPKM_A_BUFFER_BYTES])),
 		  device(attrs), state(attrs),
-		  format_id(get_number(attrs[CAPKM_A_BUFFER_SESSION])),
 		  format_count(get_number(attrs[CAPKM_A_BUFFER_HOLDERS])),
 		  format_count(get_number(attrs[CAPKM_A_BUFFER_USES])),
 		  format_count(get_number(attrs[CAPKM_A_BUFFER_CLAIMS])),

@@ -91,11 +91,11 @@ struct field {
 extern const struct field failure_fields[];	/* failures.c */
 
 uint64_t get_number(struct nlattr *attr);
-/* As it came, not NULL: use print_text() or escape(). */
+/* As it came, never NULL: escape() it before it is printed. */
 const char *get_text(struct nlattr *attr);
 struct json_object *record_json(const struct field *fields,
 				struct nlattr **attrs);
-/* The value of @attr as text for people; the caller frees it. */
+/* The value of @attr as text for people, escaped; the caller frees it. */
 char *field_text(const struct field *fields, int attr, struct nlattr **attrs);
 
 /* ---- netlink.c ---- */
@@ -129,8 +129,8 @@ struct table;
 struct table *table_new(const struct column *columns, size_t n);
 /* One char * for each column, which the table frees. */
 void table_row(struct table *t, ...);
-/* A text below the last row, wrapped and indented. */
-void table_note(struct table *t, const char *label, const char *text);
+/* A line below the last row, wrapped and indented. */
+void table_note(struct table *t, const char *text);
 void table_print_and_free(struct table *t);
 
 char *format(const char *fmt, ...) PRINTF(1, 2);

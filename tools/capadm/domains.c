@@ -42,9 +42,8 @@ static const struct field fields[] = {
 
 static const struct column columns[] = {
 	{ "DOMAIN", true }, { "USER" }, { "MODE" }, { "STATE" },
-	{ "SESSIONS", true }, { "BUFFERS", true }, { "SCOPES", true },
-	{ "WINDOWS", true }, { "GRAPHS", true }, { "FAILURES", true },
-	{ "AGE", true }, { "NAME" },
+	{ "SESSIONS", true }, { "BUFFERS", true }, { "WINDOWS", true },
+	{ "FAILURES", true }, { "AGE", true }, { "NAME" },
 };
 
 static const struct query query_all = {
@@ -69,18 +68,11 @@ static char *state(struct nlattr **attrs)
 	return format("live");
 }
 
-/* "3", or "3 (1 orphaned)" when somebody should look. */
-static char *windows(struct nlattr **attrs)
-{
-	uint64_t n = get_number(attrs[CAPKM_A_DOMAIN_WINDOWS]);
-	uint64_t orphans = get_number(attrs[CAPKM_A_DOMAIN_ORPHANS]);
-
-	return orphans ? format("%" PRIu64 " (%" PRIu64 " orphaned)", n, orphans) :
-			 format_count(n);
-}
-
 static void add_row(struct table *t, struct nlattr **attrs)
 {
+	uint64_t orphans = get_number(attrs[CAPKM_A_DOMAIN_ORPHANS]);
+	char *note;
+
 	table_row(t,
 		  format_id(get_number(attrs[CAPKM_A_DOMAIN_ID])),
 		  user(get_number(attrs[CAPKM_A_DOMAIN_UID])),
@@ -88,12 +80,16 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  state(attrs),
 		  format_count(get_number(attrs[CAPKM_A_DOMAIN_SESSIONS])),
 		  format_count(get_number(attrs[CAPKM_A_DOMAIN_BUFFERS])),
-		  format_count(get_number(attrs[CAPKM_A_DOMAIN_SCOPES])),
-		  windows(attrs),
-		  format_count(get_number(attrs[CAPKM_A_DOMAIN_GRAPHS])),
+		  format_count(get_number(attrs[CAPKM_A_DOMAIN_WINDOWS])),
 		  format_count(get_number(attrs[CAPKM_A_DOMAIN_FAILURES])),
 		  format_age(get_number(attrs[CAPKM_A_DOMAIN_CREATED_NS])),
 		  field_text(fields, CAPKM_A_DOMAIN_NAME, attrs));
+	if (!orphans)
+		return;
+	note = format("orphaned windows: %" PRIu64 "; see capadm windows --orphans %" PRIu64,
+		      orphans, get_number(attrs[CAPKM_A_DOMAIN_ID]));
+	table_note(t, note);
+	free(note);
 }
 
 static const struct listing listing = {

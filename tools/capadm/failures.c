@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* capadm failures */
+#include <stdlib.h>
+
 #include <linux/capkm.h>
 #include <linux/capkm_netlink.h>
 
@@ -56,9 +58,23 @@ const struct field failure_fields[] = {
 
 static const struct column columns[] = {
 	{ "DOMAIN", true }, { "FAILURE", true }, { "KIND" }, { "CODE", true },
-	{ "STREAM", true }, { "PID", true }, { "CARRIERS", true },
-	{ "AGE", true }, { "COMMAND" }, { "LABEL" },
+	{ "STREAM", true }, { "CARRIERS", true }, { "AGE", true },
+	{ "PID", true }, { "COMMAND" },
 };
+
+/* "gemm: cuLaunchKernel: invalid argument" */
+static void add_reason(struct table *t, struct nlattr **attrs)
+{
+	char *label = field_text(failure_fields, CAPKM_A_FAILURE_LABEL, attrs);
+	char *text = field_text(failure_fields, CAPKM_A_FAILURE_TEXT, attrs);
+	char *note = format("%s%s%s", label, *label && *text ? ": " : "", text);
+
+	if (*note)
+		table_note(t, note);
+	free(note);
+	free(text);
+	free(label);
+}
 
 static void add_row(struct table *t, struct nlattr **attrs)
 {
@@ -68,13 +84,11 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  field_text(failure_fields, CAPKM_A_FAILURE_KIND, attrs),
 		  field_text(failure_fields, CAPKM_A_FAILURE_CODE, attrs),
 		  format_count(get_number(attrs[CAPKM_A_FAILURE_STREAM])),
-		  format_id(get_number(attrs[CAPKM_A_FAILURE_PID])),
 		  format_count(get_number(attrs[CAPKM_A_FAILURE_CARRIERS])),
 		  format_age(get_number(attrs[CAPKM_A_FAILURE_TIME_NS])),
-		  field_text(failure_fields, CAPKM_A_FAILURE_COMM, attrs),
-		  field_text(failure_fields, CAPKM_A_FAILURE_LABEL, attrs));
-	if (*get_text(attrs[CAPKM_A_FAILURE_TEXT]))
-		table_note(t, "", get_text(attrs[CAPKM_A_FAILURE_TEXT]));
+		  format_id(get_number(attrs[CAPKM_A_FAILURE_PID])),
+		  field_text(failure_fields, CAPKM_A_FAILURE_COMM, attrs));
+	add_reason(t, attrs);
 }
 
 static const struct listing listing = {

@@ -129,7 +129,6 @@ struct line {
 static void split(struct line *l, struct request *rq, int argc, char **argv)
 {
 	bool only_words = false;
-	unsigned int o;
 	int i;
 
 	l->argv = argv;
@@ -146,8 +145,8 @@ static void split(struct line *l, struct request *rq, int argc, char **argv)
 			l->help = true;
 		else if (!strcmp(a, "--version"))
 			l->version = true;
-		else if (!strncmp(a, "--", 2) && (o = find_option(a + 2)))
-			l->given |= o;
+		else if (!strncmp(a, "--", 2) && find_option(a + 2))
+			l->given |= find_option(a + 2);
 		else if (!l->unknown)
 			l->unknown = a;
 	}

@@ -160,13 +160,26 @@ static struct nl_msg *new_message(struct kernel *k, int cmd, int flags)
 	return msg;
 }
 
+/* Where the kernel has no words. */
+static const char *explain(int err)
+{
+	switch (err) {
+	case ENOENT:
+		return "there is none; capadm domains lists those that there are";
+	case EACCES:
+		return "its mode does not let you read it; ask its owner or root";
+	default:
+		return strerror(err);
+	}
+}
+
 static int conclude(const struct request *rq, struct answer *a, const char *what)
 {
 	int status = EXIT_OK;
 
 	if (a->err)
 		status = fail(rq, a->err, "cannot %s: %s", what,
-			      a->message ? a->message : strerror(a->err));
+			      a->message ? a->message : explain(a->err));
 	free(a->message);
 	return status;
 }
@@ -192,8 +205,8 @@ int kernel_dump(const struct request *rq, const struct query *query,
 	talk(&k, msg, &a);
 	close_kernel(&k);
 
-	what = query->domain ? format("list domain %llu", (unsigned long long)query->domain) :
-			       format("list the domains");
+	what = query->domain ? format("read domain %llu", (unsigned long long)query->domain) :
+			       format("read the domains");
 	status = conclude(rq, &a, what);
 	free(what);
 	return status;

@@ -222,12 +222,9 @@ void table_row(struct table *t, ...)
 	va_end(args);
 }
 
-void table_note(struct table *t, const char *label, const char *text)
+void table_note(struct table *t, const char *text)
 {
-	char *safe = escape(text);
-
-	append(t, 0)->note = format("%s%s", label, safe);
-	free(safe);
+	append(t, 0)->note = format("%s", text);
 }
 
 static void print_note(const char *s)

@@ -51,9 +51,8 @@ static const struct field fields[] = {
 
 static const struct column columns[] = {
 	{ "DOMAIN", true }, { "WINDOW", true }, { "STATE" }, { "OWNER", true },
-	{ "SLOT", true }, { "PID", true }, { "LAUNCHES", true },
-	{ "CLAIMS", true }, { "FAILURES", true }, { "GRAPH", true },
-	{ "AGE", true }, { "COMMAND" },
+	{ "SLOT", true }, { "SCOPES", true }, { "FAILURES", true }, { "AGE", true },
+	{ "PID", true }, { "COMMAND" },
 };
 
 /* "capture, doomed", "refused, abandoned" */
@@ -77,16 +76,17 @@ static char *state(struct nlattr **attrs)
 
 static void add_first_failure(struct table *t, struct nlattr *nest)
 {
-	struct nlattr *f[ATTR_MAX + 1];
-	char *kind, *label;
+	struct nlattr *attrs[ATTR_MAX + 1];
+	char *kind, *text, *note;
 
-	if (!nest || nla_parse_nested(f, ATTR_MAX, nest, NULL) < 0)
+	if (!nest || nla_parse_nested(attrs, ATTR_MAX, nest, NULL) < 0)
 		return;
-	kind = field_text(failure_fields, CAPKM_A_FAILURE_KIND, f);
-	label = format("first failure: %s%s", kind,
-		       *get_text(f[CAPKM_A_FAILURE_TEXT]) ? ": " : "");
-	table_note(t, label, get_text(f[CAPKM_A_FAILURE_TEXT]));
-	free(label);
+	kind = field_text(failure_fields, CAPKM_A_FAILURE_KIND, attrs);
+	text = field_text(failure_fields, CAPKM_A_FAILURE_TEXT, attrs);
+	note = format("first failure: %s%s%s", kind, *text ? ": " : "", text);
+	table_note(t, note);
+	free(note);
+	free(text);
 	free(kind);
 }
 
@@ -106,12 +106,10 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  state(attrs),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_OWNER])),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_SLOT])),
-		  format_id(get_number(attrs[CAPKM_A_WINDOW_PID])),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_LAUNCHES])),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_RECORDED])),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_FAILURES])),
-		  format_id(get_number(attrs[CAPKM_A_WINDOW_GRAPH])),
 		  format_age(since(attrs)),
+		  format_id(get_number(attrs[CAPKM_A_WINDOW_PID])),
 		  field_text(fields, CAPKM_A_WINDOW_COMM, attrs));
 	add_first_failure(t, attrs[CAPKM_A_WINDOW_FIRST_FAILURE]);
 }
