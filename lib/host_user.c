@@ -110,6 +110,11 @@ u64 host_time_ns(void)
 }
 
 /* Threads of user space are preempted anyway. */
+u64 host_features(void)
+{
+	return 0;
+}
+
 void host_relax(void)
 {
 }
@@ -179,6 +184,11 @@ u32 host_proc_pid(const struct host_proc *proc)
 u32 host_uid_view(u32 uid)
 {
 	return uid;
+}
+
+u32 host_gid_view(u32 gid)
+{
+	return gid;
 }
 
 bool host_uid_parse(u32 seen, u32 *uid)

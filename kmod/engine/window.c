@@ -876,10 +876,11 @@ int ck_op_window_query(struct call *c)
 		w = slot ? slot->window : NULL;
 	}
 	if (!w) {
-		memset(&a->out_window, 0, sizeof(*a) -
-		       offsetof(struct capkm_window_query, out_window));
-		a->out_reports = 0;
-		a->out_slot = index;
+		*a = (struct capkm_window_query) {
+			.size = a->size, .flags = a->flags, .place = a->place,
+			.reports_uptr = a->reports_uptr,
+			.reports_len = a->reports_len, .out_slot = index,
+		};
 		return 0;
 	}
 	if (w->first && reports->used < reports->len)
