@@ -257,9 +257,11 @@ int ck_op_scope_exit(struct call *c)
 			 d->sequence);
 		ck_who_set(&f->who, c->who, c->session->id, s->stream);
 		ck_failure_text(f, text->data, text->len);
-		f->stack = stack->data;	/* ours now */
-		f->stack_len = stack->len;
-		stack->data = NULL;
+		if (stack->len) {
+			f->stack = stack->data;
+			f->stack_len = stack->len;
+			stack->data = NULL;	/* the failure's now */
+		}
 	} else if (s->poison) {
 		f = s->poison;
 	} else if (s->window && s->window->refused) {
