@@ -19,6 +19,9 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 werror := $(if $(WERROR),-Werror)
 dirs = DESTDIR='$(DESTDIR)' prefix='$(prefix)' libdir='$(libdir)' includedir='$(includedir)'
 
+q := $(if $(V),,@)
+MAKEFLAGS += $(if $(V),,--no-print-directory)
+
 # What is given to this make is not for its sub-makes: the kernel's has an O= of
 # its own, and CFLAGS differ from call to call.
 MAKEOVERRIDES :=
@@ -34,7 +37,7 @@ endif
 endif
 KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generated/utsrelease.h)
 kmod = $(O)/kmod/$(KREL)
-kbuild = +$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
+kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
 .PHONY: all help modules kmod-links lib tools selftests asan check demo vm install modules_install clean
 
@@ -56,7 +59,7 @@ help:
 	@echo 'make clean        remove O'
 	@echo
 	@echo 'O=dir builds in dir instead of ./build; WERROR=1 makes warnings errors;'
-	@echo 'W=1 and C=1 are passed to the kernel build.'
+	@echo 'W=1 and C=1 go to the kernel build; V=1 shows commands.'
 
 # The kernel's build system writes beside the sources, so it gets links to them.
 kmod-links:
@@ -69,19 +72,19 @@ modules: kmod-links
 	$(kbuild) $(if $(WERROR),KCFLAGS=-Werror) modules
 
 lib:
-	CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C lib O=$(O)/lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C lib O=$(O)/lib
 
-tools: lib
-	CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/capadm O=$(O)/tools LIB=$(O)/lib
+tools:
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/capadm O=$(O)/tools
 
 selftests: lib
-	CFLAGS='$(CFLAGS) $(werror)' LDFLAGS='$(LDFLAGS) -static' \
+	$(q)CFLAGS='$(CFLAGS) $(werror)' LDFLAGS='$(LDFLAGS) -static' \
 		$(MAKE) -C selftests O=$(O)/selftests LIB=$(O)/lib
 
 asan:
-	CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
 		$(MAKE) -C lib O=$(O)/asan/lib
-	CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
 		$(MAKE) -C selftests O=$(O)/asan/selftests LIB=$(O)/asan/lib
 
 check:
@@ -98,8 +101,8 @@ vm:
 	+@O=$(O) selftests/vm/run --timeout 3600 -- sh -c '$(or $(CMD),exec setsid -c sh)'
 
 install: lib tools
-	$(MAKE) -C lib O=$(O)/lib $(dirs) install
-	$(MAKE) -C tools/capadm O=$(O)/tools LIB=$(O)/lib $(dirs) install
+	$(q)$(MAKE) -C lib O=$(O)/lib $(dirs) install
+	$(q)$(MAKE) -C tools/capadm O=$(O)/tools $(dirs) install
 
 modules_install: modules
 	$(kbuild) $(if $(DESTDIR),INSTALL_MOD_PATH='$(DESTDIR)') INSTALL_MOD_DIR=extra modules_install
