@@ -137,6 +137,29 @@ static void settle(struct graph *g, struct failure *f, u64 tick)
 	}
 }
 
+/* What a failing replay needs while nothing else is on its buffers. */
+static struct need base_need(const struct graph *g)
+{
+	return (struct need) {
+		.n[STOCK_CLAIM] = g->writes + g->seen,
+		.n[STOCK_CARRIER] = g->uses.count,
+		.n[STOCK_FAILURE] = 1,
+	};
+}
+
+/* What it gained by clearing the claims of others does not pile up here. */
+static void give_excess(struct graph *g, struct stock *back)
+{
+	const struct need base = base_need(g);
+	struct need excess;
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		excess.n[kind] = g->stock.n[kind] > base.n[kind] ?
+			g->stock.n[kind] - base.n[kind] : 0;
+	ck_stock_move(back, &g->stock, &excess);
+}
+
 static void replay_end(struct domain *d, struct graph *g, struct failure *f,
 		       u64 tick)
 {
@@ -224,6 +247,7 @@ int ck_op_graph_replay_end(struct call *c)
 	a->out_failure = f && f->carriers.count ? f->node.id : 0;
 	a->out_sequence = tick;
 	drop_failure(g, &c->session->stock);
+	give_excess(g, &c->session->stock);
 	return 0;
 }
 
@@ -293,10 +317,7 @@ static void replay_need(const struct graph *g, struct need *need)
 	struct id_node *node;
 	struct use *use;
 
-	memset(need, 0, sizeof(*need));
-	need->n[STOCK_CLAIM] = g->writes + g->seen;
-	need->n[STOCK_CARRIER] = g->uses.count;
-	need->n[STOCK_FAILURE] = 1;
+	*need = base_need(g);
 	if (!g->busy)
 		return;
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
@@ -435,6 +456,8 @@ int ck_op_graph_replay_begin(struct call *c)
 		skip(&b);
 	else
 		begin(&b);
+	if (b.arg->out_result != CAPKM_CLEAN)
+		give_excess(b.graph, &c->session->stock);
 	b.arg->out_reports = b.reports->used;
 	b.arg->out_sequence = c->domain->sequence;
 	return 0;
