@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The engine's two containers against plain arrays. They are compiled in, so
+ * that the test sees the trees themselves.
+ */
+#include "../kmod/engine/tree.c"
+
+#define entry id_entry_of
+#include "../kmod/engine/id_map.c"
+#undef entry
+
+#define entry span_entry_of
+#define search span_search
+#include "../kmod/engine/range_map.c"
+#undef entry
+#undef search
+
+#include "kselftest_harness.h"
+
+#define SPANS	400
+#define OPS	40000
+#define SPACE	1000
+
+static u64 rng_state;
+
+static u64 rng(void)
+{
+	u64 z = (rng_state += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+/* Height of the subtree, or -1 if it is not a balanced tree with parents. */
+static int check_tree(const struct tree_node *node,
+		      const struct tree_node *parent)
+{
+	int left, right;
+
+	if (!node)
+		return 0;
+	left = check_tree(node->left, node);
+	right = check_tree(node->right, node);
+	if (left < 0 || right < 0 || node->parent != parent ||
+	    left - right > 1 || right - left > 1 ||
+	    node->height != 1 + (left > right ? left : right))
+		return -1;
+	return node->height;
+}
+
+struct model {
+	struct span span[SPANS];
+	bool in[SPANS];
+};
+
+static bool touches(const struct span *s, u64 start, u64 end)
+{
+	return s->start < end && start < s->end;
+}
+
+/* Every query over [start, end) against the array. */
+static bool check_overlaps(const struct range_map *map, const struct model *m,
+			   u64 start, u64 end)
+{
+	u64 last = 0, n = 0, expect = 0;
+	struct span *s;
+	int i;
+
+	for (s = ck_range_first(map, start, end); s;
+	     s = ck_range_next(s, start, end)) {
+		if (!touches(s, start, end) || s->start < last)
+			return false;
+		last = s->start;
+		n++;
+	}
+	for (i = 0; i < SPANS; i++)
+		expect += m->in[i] && start < end &&
+			  touches(&m->span[i], start, end);
+	return n == expect;
+}
+
+static bool check_from(const struct range_map *map, const struct model *m,
+		       u64 start)
+{
+	struct span *s = ck_range_from(map, start, 0);
+	u64 lowest = U64_MAX;
+	int i;
+
+	for (i = 0; i < SPANS; i++)
+		if (m->in[i] && m->span[i].start >= start)
+			lowest = min(lowest, m->span[i].start);
+	return s ? s->start == lowest : lowest == U64_MAX;
+}
+
+static void change(struct range_map *map, struct model *m)
+{
+	int i = rng() % SPANS;
+	struct span *s = &m->span[i];
+
+	if (!m->in[i]) {
+		s->start = rng() % SPACE;
+		s->end = s->start + 1 + rng() % (rng() % 4 ? 8 : SPACE);
+		ck_range_insert(map, s);
+		m->in[i] = true;
+	} else if (rng() % 4) {
+		ck_range_erase(map, s);
+		m->in[i] = false;
+	} else {
+		ck_range_set_end(map, s,
+				 s->start + 1 + rng() % (s->end - s->start));
+	}
+}
+
+/* Overlapping ranges, any order of inserting, erasing and trimming. */
+TEST(range_map_against_array)
+{
+	static struct model m;
+	struct range_map map;
+	u64 start, end, count;
+	int op, i;
+
+	rng_state = 1;
+	ck_range_map_init(&map);
+	for (op = 0; op < OPS; op++) {
+		change(&map, &m);
+		start = rng() % SPACE;
+		end = start + rng() % 40;
+		ASSERT_TRUE(check_overlaps(&map, &m, start, end))
+			TH_LOG("op %d [%llu, %llu)", op,
+			       (unsigned long long)start,
+			       (unsigned long long)end);
+		ASSERT_TRUE(check_from(&map, &m, start)) TH_LOG("op %d", op);
+		ASSERT_LE(0, check_tree(map.tree.root, NULL));
+		count = 0;
+		for (i = 0; i < SPANS; i++)
+			count += m.in[i];
+		ASSERT_EQ(count, map.count);
+	}
+}
+
+/* The whole and the empty range, and positions at the end of 64 bits. */
+TEST(range_map_edges)
+{
+	struct span a = { .start = 0, .end = U64_MAX };
+	struct span b = { .start = U64_MAX - 1, .end = U64_MAX };
+	struct range_map map;
+
+	ck_range_map_init(&map);
+	ASSERT_EQ(NULL, ck_range_first(&map, 0, U64_MAX));
+	ck_range_insert(&map, &a);
+	ck_range_insert(&map, &b);
+	ASSERT_EQ(&a, ck_range_first(&map, 0, 1));
+	ASSERT_EQ(NULL, ck_range_next(&a, 0, 1));
+	ASSERT_EQ(&a, ck_range_first(&map, U64_MAX - 1, U64_MAX));
+	ASSERT_EQ(&b, ck_range_next(&a, U64_MAX - 1, U64_MAX));
+	ASSERT_EQ(NULL, ck_range_first(&map, 7, 7));
+	ASSERT_EQ(&b, ck_range_find(&map, U64_MAX - 1, U64_MAX));
+	ASSERT_EQ(NULL, ck_range_find(&map, 0, 1));
+}
+
+/* Ids in rising order, as they are minted, and in any order of leaving. */
+TEST(id_map_against_array)
+{
+	static struct id_node node[SPANS];
+	bool in[SPANS] = {};
+	struct id_map map = {};
+	struct id_node *found;
+	int op, i, j;
+
+	rng_state = 2;
+	for (i = 0; i < SPANS; i++)
+		node[i].id = 3 * i + 1;
+	for (op = 0; op < OPS; op++) {
+		i = rng() % SPANS;
+		if (in[i])
+			ck_id_erase(&map, &node[i]);
+		else
+			ck_id_insert(&map, &node[i]);
+		in[i] = !in[i];
+		ASSERT_LE(0, check_tree(map.tree.root, NULL));
+		i = rng() % SPANS;
+		ASSERT_EQ(in[i] ? &node[i] : NULL, ck_id_find(&map, 3 * i + 1));
+		ASSERT_EQ(NULL, ck_id_find(&map, 3 * i + 2));
+		for (j = i; j < SPANS && !in[j]; j++)
+			;
+		found = ck_id_from(&map, 3 * i);
+		ASSERT_EQ(j < SPANS ? &node[j] : NULL, found);
+		if (found && ck_id_next(found))
+			ASSERT_LT(found->id, ck_id_next(found)->id);
+	}
+}
+
+TEST_HARNESS_MAIN
