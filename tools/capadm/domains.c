@@ -68,11 +68,23 @@ static char *state(struct nlattr **attrs)
 	return format("live");
 }
 
-static void add_row(struct table *t, struct nlattr **attrs)
+/* What somebody should look at, and how. */
+static void add_note(struct table *t, struct nlattr **attrs, int attr,
+		     const char *what, const char *command)
 {
-	uint64_t orphans = get_number(attrs[CAPKM_A_DOMAIN_ORPHANS]);
+	uint64_t n = get_number(attrs[attr]);
 	char *note;
 
+	if (!n)
+		return;
+	note = format("%s: %" PRIu64 "; see capadm %s %" PRIu64, what, n, command,
+		      get_number(attrs[CAPKM_A_DOMAIN_ID]));
+	table_note(t, note);
+	free(note);
+}
+
+static void add_row(struct table *t, struct nlattr **attrs)
+{
 	table_row(t,
 		  format_id(get_number(attrs[CAPKM_A_DOMAIN_ID])),
 		  user(get_number(attrs[CAPKM_A_DOMAIN_UID])),
@@ -84,12 +96,9 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  format_count(get_number(attrs[CAPKM_A_DOMAIN_FAILURES])),
 		  format_age(get_number(attrs[CAPKM_A_DOMAIN_CREATED_NS])),
 		  field_text(fields, CAPKM_A_DOMAIN_NAME, attrs));
-	if (!orphans)
-		return;
-	note = format("orphaned windows: %" PRIu64 "; see capadm windows --orphans %" PRIu64,
-		      orphans, get_number(attrs[CAPKM_A_DOMAIN_ID]));
-	table_note(t, note);
-	free(note);
+	add_note(t, attrs, CAPKM_A_DOMAIN_ORPHANS, "orphaned windows", "windows --orphans");
+	add_note(t, attrs, CAPKM_A_DOMAIN_REPORTS, "failures of ended processes",
+		 "failures --reports");
 }
 
 static const struct listing listing = {

@@ -55,17 +55,19 @@ static const struct column columns[] = {
 	{ "PID", true }, { "COMMAND" },
 };
 
-/* "capture, doomed", "refused, abandoned" */
+/* "capture, doomed", "refused, abandoned"; an orphan is both by its nature. */
 static char *state(struct nlattr **attrs)
 {
 	uint64_t v = get_number(attrs[CAPKM_A_WINDOW_STATE]);
+	uint64_t verdict = get_number(attrs[CAPKM_A_WINDOW_VERDICT]);
 	char *s = field_text(fields, CAPKM_A_WINDOW_STATE, attrs), *more;
 	const char *extra = NULL;
 
-	if (get_number(attrs[CAPKM_A_WINDOW_VERDICT]) == CAPKM_VERDICT_ABANDONED)
+	if (v == CAPKM_WINDOW_ORPHANED)
+		return s;
+	if (verdict == CAPKM_VERDICT_ABANDONED)
 		extra = "abandoned";
-	else if (v != CAPKM_WINDOW_REFUSED && v != CAPKM_WINDOW_ORPHANED &&
-		 get_number(attrs[CAPKM_A_WINDOW_DOOMED]))
+	else if (v != CAPKM_WINDOW_REFUSED && get_number(attrs[CAPKM_A_WINDOW_DOOMED]))
 		extra = "doomed";
 	if (!extra)
 		return s;
