@@ -8,23 +8,24 @@
 #define OPEN_TRIES	32
 
 static void attached(struct capkm *c, uint64_t domain, uint64_t session,
-		     uint32_t backend)
+		     const struct capkm_domain_opts *o)
 {
 	c->domain = domain;
 	c->session = session;
-	c->backend = backend;
+	c->backend = o->backend;
+	c->max_streams = o->max_streams ? o->max_streams : MAX_STREAMS;
 }
 
 static int get_opts(struct capkm_domain_opts *o,
-		    const struct capkm_domain_opts *opts, unsigned int nr,
+		    const struct capkm_domain_opts *opts, const char *call,
 		    uint32_t flags, struct capkm_error *err)
 {
-	int rc = capkm_opts(o, sizeof(*o), opts, capkm_op_name(nr), err);
+	int rc = capkm_opts(o, sizeof(*o), opts, call, err);
 
 	if (!rc && (o->flags & ~flags || o->__reserved))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: flags 0x%" PRIx32 " or a reserved member is not for this call",
-			capkm_op_name(nr), o->flags);
+			call, o->flags);
 	return rc;
 }
 
@@ -45,7 +46,7 @@ static int create(struct capkm *c, const char *name,
 		arg.flags = CAPKM_DOMAIN_CREATE_F_PERSISTENT;
 	rc = capkm_call(c, CAPKM_NR_DOMAIN_CREATE, &arg);
 	if (!rc)
-		attached(c, arg.out_domain, arg.out_session, o->backend);
+		attached(c, arg.out_domain, arg.out_session, o);
 	return rc;
 }
 
@@ -67,47 +68,50 @@ static int attach(struct capkm *c, const char *name,
 		arg.flags = CAPKM_DOMAIN_ATTACH_F_OWNER;
 	rc = capkm_call(c, CAPKM_NR_DOMAIN_ATTACH, &arg);
 	if (!rc)
-		attached(c, arg.out_domain, arg.out_session, o->backend);
+		attached(c, arg.out_domain, arg.out_session, o);
 	return rc;
 }
 
-static int refuse(const struct capkm *c, struct capkm_error *err,
-		  unsigned int nr, int rc, const char *name, uint64_t domain)
+/* @rc if it is 0, else what it means for the operation @nr, told by @call. */
+static int tell(const struct capkm *c, struct capkm_error *err,
+		const char *call, unsigned int nr, int rc, const char *name)
 {
-	if (name)
-		return capkm_refuse(c, err, nr, rc, "domain \"%.64s\"", name);
-	if (domain)
-		return capkm_refuse(c, err, nr, rc, "domain %" PRIu64, domain);
-	return capkm_refuse(c, err, nr, rc, "%s", "");
+	if (!rc)
+		return 0;
+	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0, "%s: %s%.64s%s%s",
+			       call, name ? "domain \"" : "", name ? name : "",
+			       name ? "\": " : "", capkm_means(c, nr, rc));
 }
 
 int capkm_domain_create(struct capkm *c, const char *name,
 			const struct capkm_domain_opts *opts,
 			struct capkm_error *err)
 {
+	static const char call[] = "domain_create";
 	struct capkm_domain_opts o;
-	int rc = get_opts(&o, opts, CAPKM_NR_DOMAIN_CREATE,
-			  CAPKM_DOMAIN_OPTS_PERSISTENT, err);
+	int rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT, err);
 
 	if (rc)
 		return rc;
 	rc = create(c, name, &o);
-	return rc ? refuse(c, err, CAPKM_NR_DOMAIN_CREATE, rc, name, 0) : 0;
+	return tell(c, err, call, CAPKM_NR_DOMAIN_CREATE, rc, name);
 }
 
 int capkm_domain_attach(struct capkm *c, const char *name,
 			const struct capkm_domain_opts *opts,
 			struct capkm_error *err)
 {
+	static const char call[] = "domain_attach";
 	struct capkm_domain_opts o;
-	int rc = get_opts(&o, opts, CAPKM_NR_DOMAIN_ATTACH,
-			  CAPKM_DOMAIN_OPTS_OWNER, err);
+	int rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_OWNER, err);
 
 	if (rc)
 		return rc;
 	rc = attach(c, name, &o);
-	return rc ? refuse(c, err, CAPKM_NR_DOMAIN_ATTACH, rc, name, o.domain)
-		  : 0;
+	if (rc && !name)
+		return capkm_refuse(c, err, CAPKM_NR_DOMAIN_ATTACH, rc,
+				    "domain %" PRIu64, o.domain);
+	return tell(c, err, call, CAPKM_NR_DOMAIN_ATTACH, rc, name);
 }
 
 /* Between the two calls somebody may make the domain, or end it. */
@@ -115,28 +119,26 @@ int capkm_domain_open(struct capkm *c, const char *name,
 		      const struct capkm_domain_opts *opts,
 		      struct capkm_error *err)
 {
+	static const char call[] = "domain_open";
 	struct capkm_domain_opts o;
 	int rc, tries;
 
-	if (!name)
-		return capkm_domain_create(c, name, opts, err);
-	rc = get_opts(&o, opts, CAPKM_NR_DOMAIN_ATTACH,
-		      CAPKM_DOMAIN_OPTS_PERSISTENT, err);
+	rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT, err);
 	if (rc)
 		return rc;
 	for (tries = 0; tries < OPEN_TRIES; tries++) {
-		rc = attach(c, name, &o);
+		rc = name ? attach(c, name, &o) : -ENOENT;
 		if (rc != -ENOENT)
-			return rc ? refuse(c, err, CAPKM_NR_DOMAIN_ATTACH, rc,
-					   name, 0) : 0;
+			return tell(c, err, call, CAPKM_NR_DOMAIN_ATTACH, rc,
+				    name);
 		rc = create(c, name, &o);
 		if (rc != -EEXIST)
-			return rc ? refuse(c, err, CAPKM_NR_DOMAIN_CREATE, rc,
-					   name, 0) : 0;
+			return tell(c, err, call, CAPKM_NR_DOMAIN_CREATE, rc,
+				    name);
 	}
 	return capkm_error_set(err, -EAGAIN, CAPKM_NO_INDEX, 0,
-		"domain_open: domain \"%.64s\": made and ended by others %d times over",
-		name, OPEN_TRIES);
+		"%s: domain \"%.64s\": made and ended by others %d times over",
+		call, name, OPEN_TRIES);
 }
 
 int capkm_domain_query(struct capkm *c, struct capkm_domain_query *query,

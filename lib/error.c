@@ -88,6 +88,7 @@ static const struct meaning meanings[] = {
 	{ CAPKM_NR_WINDOW_RETAIN, EDQUOT, "the window may not retain more host buffers" },
 	{ CAPKM_NR_WINDOW_FAIL, EINVAL, "the window is not open any more, or the kind is not one that a caller may give" },
 	{ CAPKM_NR_WINDOW_ABANDON, EPERM, "only its opener's session, the domain's owner or an administrator may" },
+	{ CAPKM_NR_SCOPE_ENTER, EINVAL, "a slot must be below max_streams, and 0 without CAPKM_WHERE_SLOT; flags only CAPKM_SCOPE_ENTER_F_POISON" },
 	{ CAPKM_NR_SCOPE_ENTER, EBUSY, "the driver opens or closes a window on the slot; try again afterwards" },
 	{ CAPKM_NR_SCOPE_ENTER, EPERM, "the stream is another session's, or this process is not a client of the session" },
 	{ CAPKM_NR_SCOPE_ENTER, EDQUOT, "the client may not have more open scopes; leave some" },
@@ -96,6 +97,7 @@ static const struct meaning meanings[] = {
 	{ CAPKM_NR_SCOPE_EXIT, EINVAL, "the kind must be one that a caller may give, up to CAPKM_KIND_DRIVER" },
 	{ CAPKM_NR_TAINT, ENOSPC, "the domain holds as many failures and ranges as it may" },
 	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, ENOENT, "unknown or already-destroyed graph" },
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, EINVAL, "a slot must be below max_streams, and 0 without CAPKM_WHERE_SLOT" },
 	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, EBUSY, "it is being replayed already, or the driver opens or closes a window on the slot" },
 	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, EOPNOTSUPP, "the slot is recording on a driver; record the child graph's claims instead" },
 	{ CAPKM_NR_GRAPH_REPLAY_END, ENOENT, "unknown or already-destroyed graph" },
@@ -146,7 +148,7 @@ static const char *find(const struct meaning *m, size_t n, unsigned int nr,
 	return NULL;
 }
 
-static const char *means(const struct capkm *c, unsigned int nr, int rc)
+const char *capkm_means(const struct capkm *c, unsigned int nr, int rc)
 {
 	const char *text;
 
@@ -202,7 +204,7 @@ int capkm_refuse(const struct capkm *c, struct capkm_error *err,
 	va_end(args);
 	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0, "%s: %s%s%s",
 			       capkm_op_name(nr), about, *about ? ": " : "",
-			       means(c, nr, rc));
+			       capkm_means(c, nr, rc));
 }
 
 static const char *claim_means(const struct capkm *c, unsigned int nr, int rc)
@@ -211,7 +213,7 @@ static const char *claim_means(const struct capkm *c, unsigned int nr, int rc)
 		return "no such buffer, or this session does not hold it";
 	if (rc == -EINVAL)
 		return "start must not be above end, nor end above the buffer's size";
-	return means(c, nr, rc);
+	return capkm_means(c, nr, rc);
 }
 
 int capkm_refuse_claims(const struct capkm *c, struct capkm_error *err,

@@ -12,6 +12,7 @@
 #include "transport.h"
 
 #define RETRY_MS	1000u
+#define MAX_STREAMS	32u		/* of a session that does not say */
 #define DEVICE_NODE	"/dev/capkm"
 
 /* Written while it is opened and, the ids, once by the attaching call. */
@@ -24,6 +25,7 @@ struct capkm {
 	_Atomic uint64_t domain;
 	_Atomic uint64_t session;
 	_Atomic uint32_t backend;
+	_Atomic uint32_t max_streams;
 	_Atomic(struct capkm_write_set *) spare;
 };
 
@@ -62,6 +64,8 @@ int capkm_place(struct capkm_place *place, uint32_t *flags,
 
 /* Name of an operation as its messages begin. */
 const char *capkm_op_name(unsigned int nr);
+/* What an errno means for an operation. */
+const char *capkm_means(const struct capkm *c, unsigned int nr, int rc);
 /* Fills @err and returns @rc. */
 __attribute__((format(printf, 5, 6)))
 int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,

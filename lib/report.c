@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Reports as text, and the names of the ABI's enums. */
+#define _GNU_SOURCE
 #include "internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define NAME(names, i) \
 	((i) < sizeof(names) / sizeof((names)[0]) && (names)[i] ? \
@@ -95,6 +97,26 @@ static void add_who(struct text *t, const struct capkm_report *r)
 	capkm_text_add(t, ")");
 }
 
+/* "launch, code 719: reason"; the authority's reasons name their kind. */
+static void add_reason(struct text *t, const struct capkm_report *r)
+{
+	const char *kind = capkm_kind_name(r->kind);
+	const bool named = r->kind >= CAPKM_KIND_TORN_DOWN &&
+		memmem(r->text, strnlen((const char *)r->text, sizeof(r->text)),
+		       kind, strlen(kind));
+
+	if (!named)
+		capkm_text_add(t, "%s", kind);
+	if (r->code)
+		capkm_text_add(t, "%scode %" PRId32, named ? "" : ", ",
+			       (int32_t)r->code);
+	if (r->text[0]) {
+		if (!named || r->code)
+			capkm_text_add(t, ": ");
+		capkm_text_add_raw(t, r->text, sizeof(r->text));
+	}
+}
+
 void capkm_report_add(struct text *t, const struct capkm_report *r)
 {
 	if (r->buffer)
@@ -104,13 +126,7 @@ void capkm_report_add(struct text *t, const struct capkm_report *r)
 	if (r->failure)
 		capkm_text_add(t, "failure %" PRIu64 ": ",
 			       (uint64_t)r->failure);
-	capkm_text_add(t, "%s", capkm_kind_name(r->kind));
-	if (r->code)
-		capkm_text_add(t, ", code %" PRId32, (int32_t)r->code);
-	if (r->text[0]) {
-		capkm_text_add(t, ": ");
-		capkm_text_add_raw(t, r->text, sizeof(r->text));
-	}
+	add_reason(t, r);
 	add_who(t, r);
 	if (r->carriers)
 		capkm_text_add(t, "; carried by %" PRIu32 " buffer(s)",

@@ -212,11 +212,9 @@ static int embedded_call(void *state, unsigned int nr, void *arg)
 	const struct embedded *e = state;
 	struct capkm_caller who = e->opener;
 
+	who.proc = current_proc();
+	who.image = who.proc;
 	who.tid = thread_id();
-	if (played) {
-		who.proc = played;
-		who.image = played;
-	}
 	return capkm_call(e->session, nr, (uintptr_t)arg, &copier, &who);
 }
 

@@ -12,7 +12,9 @@ static const char *clash(unsigned int nr, int rc, uint32_t state)
 	if (!busy && nr == CAPKM_NR_WINDOW_BEGIN)
 		return "not prepared; call graph_prepare first";
 	if (!busy)
-		return "nothing recording";
+		return state == CAPKM_WINDOW_PREPARE ?
+			"nothing recording; the window was only prepared" :
+			"nothing recording";
 	switch (state) {
 	case CAPKM_WINDOW_PREPARE:
 		return nr == CAPKM_NR_WINDOW_PREPARE ?
@@ -49,6 +51,13 @@ static void add_holder(struct text *t, struct capkm *c,
 	capkm_text_add(t, "[%" PRIu32 "])", (uint32_t)q.out_pid);
 }
 
+static bool bad_slot(const struct capkm *c, const struct capkm_place *place,
+		     uint32_t flags)
+{
+	return flags & CAPKM_PLACE_F_SLOT ? place->slot >= c->max_streams :
+					    place->slot != 0;
+}
+
 static int refuse_place(struct capkm *c, struct capkm_error *err,
 			unsigned int nr, int rc,
 			const struct capkm_place *place, uint32_t flags,
@@ -62,6 +71,10 @@ static int refuse_place(struct capkm *c, struct capkm_error *err,
 	capkm_text_add(&t, "stream %" PRIu64, (uint64_t)place->stream);
 	if (flags & CAPKM_PLACE_F_SLOT)
 		capkm_text_add(&t, ", slot %" PRIu32, (uint32_t)place->slot);
+	if (rc == -EINVAL && bad_slot(c, place, flags))
+		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+			"%s: %s: a slot must be below %" PRIu32 ", and 0 without CAPKM_WHERE_SLOT",
+			capkm_op_name(nr), about, c->max_streams);
 	if (rc != -EBUSY && rc != -EINVAL)
 		return capkm_refuse(c, err, nr, rc, "%s", about);
 	add_holder(&t, c, place, flags);
