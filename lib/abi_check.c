@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The layout of the ABI, as it was released: the same for 32 and 64 bits, and
+ * only ever added to. Generates no code.
+ */
+#include <linux/capkm.h>
+#include <stddef.h>
+
+#define SIZE(type, n) \
+	_Static_assert(sizeof(struct type) == (n), "size of " #type)
+#define AT(type, member, n) \
+	_Static_assert(offsetof(struct type, member) == (n), #type "." #member)
+
+SIZE(capkm_claim, 24);
+AT(capkm_claim, buffer, 0);
+AT(capkm_claim, start, 8);
+AT(capkm_claim, end, 16);
+
+SIZE(capkm_place, 32);
+AT(capkm_place, stream, 0);
+AT(capkm_place, device, 8);
+AT(capkm_place, slot, 24);
+AT(capkm_place, __reserved, 28);
+
+SIZE(capkm_report, 456);
+AT(capkm_report, failure, 0);
+AT(capkm_report, kind, 8);
+AT(capkm_report, code, 12);
+AT(capkm_report, buffer, 16);
+AT(capkm_report, start, 24);
+AT(capkm_report, end, 32);
+AT(capkm_report, scope, 40);
+AT(capkm_report, graph, 48);
+AT(capkm_report, window, 56);
+AT(capkm_report, stream, 64);
+AT(capkm_report, session, 72);
+AT(capkm_report, sequence, 80);
+AT(capkm_report, time_ns, 88);
+AT(capkm_report, pid, 96);
+AT(capkm_report, tid, 100);
+AT(capkm_report, uid, 104);
+AT(capkm_report, carriers, 108);
+AT(capkm_report, hops, 112);
+AT(capkm_report, text_len, 116);
+AT(capkm_report, comm, 120);
+AT(capkm_report, label, 136);
+AT(capkm_report, text, 200);
+
+SIZE(capkm_info, 64);
+AT(capkm_info, size, 0);
+AT(capkm_info, flags, 4);
+AT(capkm_info, out_abi_version, 8);
+AT(capkm_info, out_abi_oldest, 12);
+AT(capkm_info, out_features, 16);
+AT(capkm_info, out_claims_max, 24);
+AT(capkm_info, out_streams_max, 28);
+AT(capkm_info, out_version, 32);
+
+SIZE(capkm_domain_create, 48);
+AT(capkm_domain_create, size, 0);
+AT(capkm_domain_create, flags, 4);
+AT(capkm_domain_create, name_uptr, 8);
+AT(capkm_domain_create, name_len, 16);
+AT(capkm_domain_create, mode, 20);
+AT(capkm_domain_create, max_streams, 24);
+AT(capkm_domain_create, backend, 28);
+AT(capkm_domain_create, out_domain, 32);
+AT(capkm_domain_create, out_session, 40);
+
+SIZE(capkm_domain_attach, 64);
+AT(capkm_domain_attach, size, 0);
+AT(capkm_domain_attach, flags, 4);
+AT(capkm_domain_attach, domain, 8);
+AT(capkm_domain_attach, name_uptr, 16);
+AT(capkm_domain_attach, name_len, 24);
+AT(capkm_domain_attach, owner_uid, 28);
+AT(capkm_domain_attach, max_streams, 32);
+AT(capkm_domain_attach, backend, 36);
+AT(capkm_domain_attach, out_domain, 40);
+AT(capkm_domain_attach, out_session, 48);
+AT(capkm_domain_attach, out_rights, 56);
+AT(capkm_domain_attach, __reserved, 60);
+
+SIZE(capkm_domain_query, 216);
+AT(capkm_domain_query, size, 0);
+AT(capkm_domain_query, flags, 4);
+AT(capkm_domain_query, out_domain, 8);
+AT(capkm_domain_query, out_session, 16);
+AT(capkm_domain_query, out_state, 24);
+AT(capkm_domain_query, out_mode, 28);
+AT(capkm_domain_query, out_uid, 32);
+AT(capkm_domain_query, out_gid, 36);
+AT(capkm_domain_query, out_rights, 40);
+AT(capkm_domain_query, out_sessions, 44);
+AT(capkm_domain_query, out_sequence, 48);
+AT(capkm_domain_query, out_buffers, 56);
+AT(capkm_domain_query, out_streams, 64);
+AT(capkm_domain_query, out_scopes, 72);
+AT(capkm_domain_query, out_windows, 80);
+AT(capkm_domain_query, out_orphans, 88);
+AT(capkm_domain_query, out_graphs, 96);
+AT(capkm_domain_query, out_failures, 104);
+AT(capkm_domain_query, out_claims, 112);
+AT(capkm_domain_query, out_reports, 120);
+AT(capkm_domain_query, out_history, 128);
+AT(capkm_domain_query, out_created_ns, 136);
+AT(capkm_domain_query, out_defunct_ns, 144);
+AT(capkm_domain_query, out_name, 152);
+
+SIZE(capkm_domain_destroy, 16);
+AT(capkm_domain_destroy, size, 0);
+AT(capkm_domain_destroy, flags, 4);
+AT(capkm_domain_destroy, domain, 8);
+
+SIZE(capkm_stream_create, 32);
+AT(capkm_stream_create, size, 0);
+AT(capkm_stream_create, flags, 4);
+AT(capkm_stream_create, label_uptr, 8);
+AT(capkm_stream_create, label_len, 16);
+AT(capkm_stream_create, __reserved, 20);
+AT(capkm_stream_create, out_stream, 24);
+
+SIZE(capkm_stream_query, 80);
+AT(capkm_stream_query, size, 0);
+AT(capkm_stream_query, flags, 4);
+AT(capkm_stream_query, place, 8);
+AT(capkm_stream_query, out_slot, 40);
+AT(capkm_stream_query, out_state, 44);
+AT(capkm_stream_query, out_window, 48);
+AT(capkm_stream_query, out_owner, 56);
+AT(capkm_stream_query, out_scopes, 64);
+AT(capkm_stream_query, out_sequence, 72);
+
+SIZE(capkm_buffer_create, 72);
+AT(capkm_buffer_create, size, 0);
+AT(capkm_buffer_create, flags, 4);
+AT(capkm_buffer_create, bytes, 8);
+AT(capkm_buffer_create, device, 16);
+AT(capkm_buffer_create, address, 32);
+AT(capkm_buffer_create, label_uptr, 40);
+AT(capkm_buffer_create, label_len, 48);
+AT(capkm_buffer_create, __reserved, 52);
+AT(capkm_buffer_create, out_buffer, 56);
+AT(capkm_buffer_create, out_sequence, 64);
+
+SIZE(capkm_buffer_export, 16);
+AT(capkm_buffer_export, size, 0);
+AT(capkm_buffer_export, flags, 4);
+AT(capkm_buffer_export, buffer, 8);
+
+SIZE(capkm_buffer_open, 32);
+AT(capkm_buffer_open, size, 0);
+AT(capkm_buffer_open, flags, 4);
+AT(capkm_buffer_open, buffer, 8);
+AT(capkm_buffer_open, out_bytes, 16);
+AT(capkm_buffer_open, out_sequence, 24);
+
+SIZE(capkm_buffer_close, 16);
+AT(capkm_buffer_close, size, 0);
+AT(capkm_buffer_close, flags, 4);
+AT(capkm_buffer_close, buffer, 8);
+
+SIZE(capkm_buffer_reset, 40);
+AT(capkm_buffer_reset, size, 0);
+AT(capkm_buffer_reset, flags, 4);
+AT(capkm_buffer_reset, claim, 8);
+AT(capkm_buffer_reset, out_sequence, 32);
+
+SIZE(capkm_range, 32);
+AT(capkm_range, start, 0);
+AT(capkm_range, end, 8);
+AT(capkm_range, id, 16);
+AT(capkm_range, state, 24);
+AT(capkm_range, kind, 28);
+
+SIZE(capkm_buffer_query, 184);
+AT(capkm_buffer_query, size, 0);
+AT(capkm_buffer_query, flags, 4);
+AT(capkm_buffer_query, buffer, 8);
+AT(capkm_buffer_query, from, 16);
+AT(capkm_buffer_query, ranges_uptr, 24);
+AT(capkm_buffer_query, ranges_len, 32);
+AT(capkm_buffer_query, out_ranges, 36);
+AT(capkm_buffer_query, out_bytes, 40);
+AT(capkm_buffer_query, out_device, 48);
+AT(capkm_buffer_query, out_address, 64);
+AT(capkm_buffer_query, out_sequence, 72);
+AT(capkm_buffer_query, out_claims, 80);
+AT(capkm_buffer_query, out_failures, 88);
+AT(capkm_buffer_query, out_session, 96);
+AT(capkm_buffer_query, out_state, 104);
+AT(capkm_buffer_query, out_holders, 108);
+AT(capkm_buffer_query, out_uses, 112);
+AT(capkm_buffer_query, __reserved, 116);
+AT(capkm_buffer_query, out_label, 120);
+
+SIZE(capkm_window_prepare, 80);
+AT(capkm_window_prepare, size, 0);
+AT(capkm_window_prepare, flags, 4);
+AT(capkm_window_prepare, place, 8);
+AT(capkm_window_prepare, cookie, 40);
+AT(capkm_window_prepare, mode_uptr, 48);
+AT(capkm_window_prepare, mode_len, 56);
+AT(capkm_window_prepare, out_state, 60);
+AT(capkm_window_prepare, out_window, 64);
+AT(capkm_window_prepare, out_slot, 72);
+AT(capkm_window_prepare, __reserved, 76);
+
+SIZE(capkm_window_begin, 64);
+AT(capkm_window_begin, size, 0);
+AT(capkm_window_begin, flags, 4);
+AT(capkm_window_begin, place, 8);
+AT(capkm_window_begin, out_state, 40);
+AT(capkm_window_begin, __reserved, 44);
+AT(capkm_window_begin, out_window, 48);
+AT(capkm_window_begin, out_owner, 56);
+
+SIZE(capkm_window_end, 88);
+AT(capkm_window_end, size, 0);
+AT(capkm_window_end, flags, 4);
+AT(capkm_window_end, place, 8);
+AT(capkm_window_end, window, 40);
+AT(capkm_window_end, out_state, 48);
+AT(capkm_window_end, out_verdict, 52);
+AT(capkm_window_end, out_window, 56);
+AT(capkm_window_end, out_owner, 64);
+AT(capkm_window_end, out_recorded, 72);
+AT(capkm_window_end, out_doomed, 80);
+AT(capkm_window_end, __reserved, 84);
+
+SIZE(capkm_window_seal, 48);
+AT(capkm_window_seal, size, 0);
+AT(capkm_window_seal, flags, 4);
+AT(capkm_window_seal, window, 8);
+AT(capkm_window_seal, reports_uptr, 16);
+AT(capkm_window_seal, reports_len, 24);
+AT(capkm_window_seal, out_reports, 28);
+AT(capkm_window_seal, out_result, 32);
+AT(capkm_window_seal, __reserved, 36);
+AT(capkm_window_seal, out_graph, 40);
+
+SIZE(capkm_window_refuse, 56);
+AT(capkm_window_refuse, size, 0);
+AT(capkm_window_refuse, flags, 4);
+AT(capkm_window_refuse, window, 8);
+AT(capkm_window_refuse, kind, 16);
+AT(capkm_window_refuse, code, 20);
+AT(capkm_window_refuse, text_uptr, 24);
+AT(capkm_window_refuse, text_len, 32);
+AT(capkm_window_refuse, reports_len, 36);
+AT(capkm_window_refuse, reports_uptr, 40);
+AT(capkm_window_refuse, out_reports, 48);
+AT(capkm_window_refuse, __reserved, 52);
+
+SIZE(capkm_retained, 40);
+AT(capkm_retained, address, 0);
+AT(capkm_retained, bytes, 8);
+AT(capkm_retained, cookie, 16);
+AT(capkm_retained, epoch, 24);
+AT(capkm_retained, mode, 32);
+AT(capkm_retained, __reserved, 36);
+
+SIZE(capkm_window_take, 64);
+AT(capkm_window_take, size, 0);
+AT(capkm_window_take, flags, 4);
+AT(capkm_window_take, window, 8);
+AT(capkm_window_take, claims_uptr, 16);
+AT(capkm_window_take, claims_len, 24);
+AT(capkm_window_take, out_claims, 28);
+AT(capkm_window_take, retained_uptr, 32);
+AT(capkm_window_take, retained_len, 40);
+AT(capkm_window_take, out_retained, 44);
+AT(capkm_window_take, reports_uptr, 48);
+AT(capkm_window_take, reports_len, 56);
+AT(capkm_window_take, out_reports, 60);
+
+SIZE(capkm_window_record, 48);
+AT(capkm_window_record, size, 0);
+AT(capkm_window_record, flags, 4);
+AT(capkm_window_record, window, 8);
+AT(capkm_window_record, reads_uptr, 16);
+AT(capkm_window_record, writes_uptr, 24);
+AT(capkm_window_record, reads_len, 32);
+AT(capkm_window_record, writes_len, 36);
+AT(capkm_window_record, out_error_index, 40);
+AT(capkm_window_record, __reserved, 44);
+
+SIZE(capkm_window_abort, 48);
+AT(capkm_window_abort, size, 0);
+AT(capkm_window_abort, flags, 4);
+AT(capkm_window_abort, place, 8);
+AT(capkm_window_abort, out_window, 40);
+
+SIZE(capkm_window_fail, 64);
+AT(capkm_window_fail, size, 0);
+AT(capkm_window_fail, flags, 4);
+AT(capkm_window_fail, window, 8);
+AT(capkm_window_fail, stream, 16);
+AT(capkm_window_fail, kind, 24);
+AT(capkm_window_fail, code, 28);
+AT(capkm_window_fail, label_uptr, 32);
+AT(capkm_window_fail, text_uptr, 40);
+AT(capkm_window_fail, label_len, 48);
+AT(capkm_window_fail, text_len, 52);
+AT(capkm_window_fail, out_state, 56);
+AT(capkm_window_fail, out_failures, 60);
+
+SIZE(capkm_window_retain, 56);
+AT(capkm_window_retain, size, 0);
+AT(capkm_window_retain, flags, 4);
+AT(capkm_window_retain, window, 8);
+AT(capkm_window_retain, retained, 16);
+
+SIZE(capkm_window_query, 296);
+AT(capkm_window_query, size, 0);
+AT(capkm_window_query, flags, 4);
+AT(capkm_window_query, window, 8);
+AT(capkm_window_query, place, 16);
+AT(capkm_window_query, reports_uptr, 48);
+AT(capkm_window_query, reports_len, 56);
+AT(capkm_window_query, out_reports, 60);
+AT(capkm_window_query, out_window, 64);
+AT(capkm_window_query, out_owner, 72);
+AT(capkm_window_query, out_session, 80);
+AT(capkm_window_query, out_cookie, 88);
+AT(capkm_window_query, out_graph, 96);
+AT(capkm_window_query, out_device, 104);
+AT(capkm_window_query, out_slot, 120);
+AT(capkm_window_query, out_state, 124);
+AT(capkm_window_query, out_verdict, 128);
+AT(capkm_window_query, out_capture_cache, 132);
+AT(capkm_window_query, out_doomed, 136);
+AT(capkm_window_query, out_strict, 140);
+AT(capkm_window_query, out_pid, 144);
+AT(capkm_window_query, out_uid, 148);
+AT(capkm_window_query, out_recorded, 152);
+AT(capkm_window_query, out_bytes, 160);
+AT(capkm_window_query, out_inputs, 168);
+AT(capkm_window_query, out_retained, 176);
+AT(capkm_window_query, out_retained_bytes, 184);
+AT(capkm_window_query, out_launches, 192);
+AT(capkm_window_query, out_foreign_launches, 200);
+AT(capkm_window_query, out_failures, 208);
+AT(capkm_window_query, out_failed_after, 216);
+AT(capkm_window_query, out_prepared_ns, 224);
+AT(capkm_window_query, out_begun_ns, 232);
+AT(capkm_window_query, out_closed_ns, 240);
+AT(capkm_window_query, out_comm, 248);
+AT(capkm_window_query, out_mode, 264);
+
+SIZE(capkm_window_abandon, 16);
+AT(capkm_window_abandon, size, 0);
+AT(capkm_window_abandon, flags, 4);
+AT(capkm_window_abandon, window, 8);
+
+SIZE(capkm_scope_enter, 120);
+AT(capkm_scope_enter, size, 0);
+AT(capkm_scope_enter, flags, 4);
+AT(capkm_scope_enter, place, 8);
+AT(capkm_scope_enter, reads_uptr, 40);
+AT(capkm_scope_enter, writes_uptr, 48);
+AT(capkm_scope_enter, label_uptr, 56);
+AT(capkm_scope_enter, reads_len, 64);
+AT(capkm_scope_enter, writes_len, 68);
+AT(capkm_scope_enter, label_len, 72);
+AT(capkm_scope_enter, reports_len, 76);
+AT(capkm_scope_enter, reports_uptr, 80);
+AT(capkm_scope_enter, out_reports, 88);
+AT(capkm_scope_enter, out_error_index, 92);
+AT(capkm_scope_enter, out_result, 96);
+AT(capkm_scope_enter, __reserved, 100);
+AT(capkm_scope_enter, out_scope, 104);
+AT(capkm_scope_enter, out_sequence, 112);
+
+SIZE(capkm_scope_exit, 64);
+AT(capkm_scope_exit, size, 0);
+AT(capkm_scope_exit, flags, 4);
+AT(capkm_scope_exit, scope, 8);
+AT(capkm_scope_exit, kind, 16);
+AT(capkm_scope_exit, code, 20);
+AT(capkm_scope_exit, text_uptr, 24);
+AT(capkm_scope_exit, stack_uptr, 32);
+AT(capkm_scope_exit, text_len, 40);
+AT(capkm_scope_exit, stack_len, 44);
+AT(capkm_scope_exit, out_failure, 48);
+AT(capkm_scope_exit, out_sequence, 56);
+
+SIZE(capkm_check, 64);
+AT(capkm_check, size, 0);
+AT(capkm_check, flags, 4);
+AT(capkm_check, claims_uptr, 8);
+AT(capkm_check, claims_len, 16);
+AT(capkm_check, reports_len, 20);
+AT(capkm_check, reports_uptr, 24);
+AT(capkm_check, since, 32);
+AT(capkm_check, out_reports, 40);
+AT(capkm_check, out_error_index, 44);
+AT(capkm_check, out_result, 48);
+AT(capkm_check, __reserved, 52);
+AT(capkm_check, out_sequence, 56);
+
+SIZE(capkm_taint, 80);
+AT(capkm_taint, size, 0);
+AT(capkm_taint, flags, 4);
+AT(capkm_taint, claims_uptr, 8);
+AT(capkm_taint, claims_len, 16);
+AT(capkm_taint, kind, 20);
+AT(capkm_taint, code, 24);
+AT(capkm_taint, text_len, 28);
+AT(capkm_taint, text_uptr, 32);
+AT(capkm_taint, stream, 40);
+AT(capkm_taint, failure, 48);
+AT(capkm_taint, out_error_index, 56);
+AT(capkm_taint, __reserved, 60);
+AT(capkm_taint, out_failure, 64);
+AT(capkm_taint, out_sequence, 72);
+
+SIZE(capkm_written, 32);
+AT(capkm_written, size, 0);
+AT(capkm_written, flags, 4);
+AT(capkm_written, claims_uptr, 8);
+AT(capkm_written, claims_len, 16);
+AT(capkm_written, out_error_index, 20);
+AT(capkm_written, out_sequence, 24);
+
+SIZE(capkm_graph_replay_begin, 80);
+AT(capkm_graph_replay_begin, size, 0);
+AT(capkm_graph_replay_begin, flags, 4);
+AT(capkm_graph_replay_begin, graph, 8);
+AT(capkm_graph_replay_begin, place, 16);
+AT(capkm_graph_replay_begin, reports_uptr, 48);
+AT(capkm_graph_replay_begin, reports_len, 56);
+AT(capkm_graph_replay_begin, out_reports, 60);
+AT(capkm_graph_replay_begin, out_result, 64);
+AT(capkm_graph_replay_begin, __reserved, 68);
+AT(capkm_graph_replay_begin, out_sequence, 72);
+
+SIZE(capkm_graph_replay_end, 56);
+AT(capkm_graph_replay_end, size, 0);
+AT(capkm_graph_replay_end, flags, 4);
+AT(capkm_graph_replay_end, graph, 8);
+AT(capkm_graph_replay_end, kind, 16);
+AT(capkm_graph_replay_end, code, 20);
+AT(capkm_graph_replay_end, text_uptr, 24);
+AT(capkm_graph_replay_end, text_len, 32);
+AT(capkm_graph_replay_end, __reserved, 36);
+AT(capkm_graph_replay_end, out_failure, 40);
+AT(capkm_graph_replay_end, out_sequence, 48);
+
+SIZE(capkm_graph_destroy, 16);
+AT(capkm_graph_destroy, size, 0);
+AT(capkm_graph_destroy, flags, 4);
+AT(capkm_graph_destroy, graph, 8);
+
+SIZE(capkm_graph_query, 152);
+AT(capkm_graph_query, size, 0);
+AT(capkm_graph_query, flags, 4);
+AT(capkm_graph_query, graph, 8);
+AT(capkm_graph_query, from, 16);
+AT(capkm_graph_query, claims_uptr, 40);
+AT(capkm_graph_query, claims_len, 48);
+AT(capkm_graph_query, out_claims, 52);
+AT(capkm_graph_query, out_window, 56);
+AT(capkm_graph_query, out_session, 64);
+AT(capkm_graph_query, out_owner, 72);
+AT(capkm_graph_query, out_cookie, 80);
+AT(capkm_graph_query, out_writes, 88);
+AT(capkm_graph_query, out_inputs, 96);
+AT(capkm_graph_query, out_seen, 104);
+AT(capkm_graph_query, out_retained, 112);
+AT(capkm_graph_query, out_retained_bytes, 120);
+AT(capkm_graph_query, out_replays, 128);
+AT(capkm_graph_query, out_failed_replays, 136);
+AT(capkm_graph_query, out_pid, 144);
+AT(capkm_graph_query, out_replaying, 148);
+
+SIZE(capkm_hop, 80);
+AT(capkm_hop, needed, 0);
+AT(capkm_hop, time_ns, 8);
+AT(capkm_hop, label, 16);
+
+SIZE(capkm_failure_query, 104);
+AT(capkm_failure_query, size, 0);
+AT(capkm_failure_query, flags, 4);
+AT(capkm_failure_query, failure, 8);
+AT(capkm_failure_query, buffer, 16);
+AT(capkm_failure_query, reports_uptr, 24);
+AT(capkm_failure_query, reports_len, 32);
+AT(capkm_failure_query, out_reports, 36);
+AT(capkm_failure_query, hops_uptr, 40);
+AT(capkm_failure_query, hops_len, 48);
+AT(capkm_failure_query, out_hops, 52);
+AT(capkm_failure_query, carriers_uptr, 56);
+AT(capkm_failure_query, carriers_len, 64);
+AT(capkm_failure_query, out_carriers, 68);
+AT(capkm_failure_query, out_skips, 72);
+AT(capkm_failure_query, out_dropped, 80);
+AT(capkm_failure_query, stack_uptr, 88);
+AT(capkm_failure_query, stack_len, 96);
+AT(capkm_failure_query, out_stack, 100);
