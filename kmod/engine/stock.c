@@ -85,9 +85,11 @@ void ck_stock_move(struct stock *to, struct stock *from,
 	int kind;
 	u32 i;
 
-	for (kind = 0; kind < STOCK_KINDS; kind++)
+	for (kind = 0; kind < STOCK_KINDS; kind++) {
+		host_check(from->n[kind] >= need->n[kind]);
 		for (i = 0; i < need->n[kind]; i++)
 			put(to, kind, get(from, kind));
+	}
 }
 
 void ck_stock_move_all(struct stock *to, struct stock *from)
@@ -101,8 +103,11 @@ void ck_stock_move_all(struct stock *to, struct stock *from)
 
 void *ck_stock_take(struct stock *st, enum stock_kind kind)
 {
-	void *object = get(st, kind);
+	void *object;
 
+	/* Too little was bought: a bug in the sums, and no way back. */
+	host_check(st->n[kind]);
+	object = get(st, kind);
 	memset(object, 0, sizes[kind]);
 	return object;
 }
