@@ -1,0 +1,947 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The contract of every operation: one row each in rows[], and each rule is
+ * tried on each row. Whatever is refused changes nothing.
+ */
+#include "capkm_test.h"
+
+/* A domain with something of everything in it, and calls that would succeed. */
+struct world {
+	struct cl *a, *b;	/* sessions of the domain */
+	struct cl *other;	/* of another domain */
+	struct cl *u;		/* not attached */
+	u_int64_t x, y, z;	/* y is b's and exported, z is only there */
+	u_int64_t failure;	/* on x [0,10) */
+	u_int64_t scope;	/* stream 1, x [50,60) */
+	u_int64_t recorded;	/* stream 3, x [60,70), in the recording window */
+	u_int64_t prepared;	/* stream 2 */
+	u_int64_t recording;	/* stream 3 */
+	u_int64_t closing;	/* was stream 4's; x [20,30), one retained */
+	u_int64_t graph;	/* in z [0,10), out z [20,30) */
+	u_int64_t tainted;	/* a graph with the input x [0,10) */
+	u_int64_t replayed;	/* is being replayed on stream 6, z [50,60) */
+	/* Where arguments point to; three of each. */
+	struct capkm_claim reads[3], writes[3];
+	struct capkm_report reports[3];
+	struct capkm_range ranges[3];
+	struct capkm_retained retained[3];
+	struct capkm_hop hops[3];
+	char text[16], stack[16];
+};
+
+static void world_new(struct world *w)
+{
+	memset(w, 0, sizeof(*w));
+	w->b = t_process();
+	w->a = t_client();
+	w->u = t_client();
+	w->other = t_client();
+	t_domain(w->a);
+	t_domain(w->other);
+	t_attach(w->b, w->a->domain);
+	w->x = t_buffer(w->a, 100);
+	w->y = t_shared(w->b, 100);
+	w->z = t_buffer(w->a, 100);
+	w->failure = t_fail(w->a, 9, C({ w->x, 0, 10 }), "the failure");
+	t_skip(w->a, 9, "skipped", C({ w->x, 0, 10 }), C({ w->x, 5, 12 }));
+
+	w->prepared = t_prepare(w->a, 2);
+	w->closing = t_record(w->a, 4);
+	t_write(w->a, 4, C({ w->x, 20, 30 }));
+	if (t_retain(w->a, w->closing, 0x1000, 10, 0))
+		t_die("WINDOW_RETAIN");
+	t_end(w->a, 4);
+	w->graph = t_graph(w->a, 5, C({ w->z, 0, 10 }), C({ w->z, 20, 30 }));
+	w->replayed = t_graph(w->a, 6, NO_CLAIMS, C({ w->z, 50, 60 }));
+	t_replay_begin(w->a, w->replayed, 6);
+	t_written(w->a, C({ w->x, 0, 20 }));
+	w->tainted = t_graph(w->a, 7, C({ w->x, 0, 10 }), C({ w->z, 70, 80 }));
+	w->failure = t_fail(w->a, 9, C({ w->x, 0, 10 }), "the failure");
+	t_skip(w->a, 9, "skipped", C({ w->x, 0, 10 }), C({ w->x, 5, 12 }));
+	w->recording = t_record(w->a, 3);
+	t_write(w->a, 3, C({ w->x, 60, 62 }));
+	w->recorded = t_enter(w->a, 3, NO_CLAIMS, C({ w->x, 60, 70 }));
+	w->scope = t_enter(w->a, 1, NO_CLAIMS, C({ w->x, 50, 60 }));
+
+	for (int i = 0; i < 3; i++) {
+		w->reads[i] = (struct capkm_claim){ w->z, 5 * i, 5 * i + 5 };
+		w->writes[i] = (struct capkm_claim){ w->x, 30 + 5 * i, 35 + 5 * i };
+	}
+	strcpy(w->text, "a text");
+	strcpy(w->stack, "a stack");
+}
+
+static void world_free(struct world *w)
+{
+	t_close(w->u);
+	t_close(w->other);
+	t_close(w->b);
+	t_close(w->a);
+}
+
+#define UNATTACHED	1	/* called by a session that is in no domain */
+#define ANYBODY		2	/* needs no domain */
+#define NO_FAIL		4	/* cannot fail for memory */
+#define DONE		8	/* is done although an output cannot be written */
+#define OPTIONAL	16	/* does without some of the memory it asks for */
+
+struct row {
+	unsigned int nr;
+	const char *variant;
+	unsigned int flags;
+	void (*make)(const struct world *w, void *arg);
+	/* Members with ids: an unknown one is ENOENT. */
+	unsigned short ids[3];
+	int result;		/* out_result is expected to be this, if result_at */
+	unsigned short result_at;
+};
+
+/* An array of the world as an argument. */
+#define ARRAY(a, p, n) .a##_uptr = t_ptr(p), .a##_len = (n)
+#define TEXT(a) ARRAY(a, w->text, 6)
+#define REPORTS ARRAY(reports, w->reports, 1)
+
+#define MAKE(name, type, ...)						\
+static void make_##name(const struct world *w, void *arg)		\
+{									\
+	(void)w;							\
+	*(struct capkm_##type *)arg = (struct capkm_##type){ __VA_ARGS__ }; \
+}
+
+MAKE(info, info, .size = 0)
+MAKE(domain_create, domain_create, TEXT(name))
+MAKE(domain_attach, domain_attach, .domain = w->a->domain)
+MAKE(domain_query, domain_query, .size = 0)
+MAKE(domain_destroy, domain_destroy, .domain = w->a->domain,
+     .flags = CAPKM_DOMAIN_DESTROY_F_FORCE)
+MAKE(stream_create, stream_create, TEXT(label))
+MAKE(stream_query, stream_query, .place.stream = 2)
+MAKE(buffer_create, buffer_create, .bytes = 10, TEXT(label))
+MAKE(buffer_export, buffer_export, .buffer = w->x)
+MAKE(buffer_open, buffer_open, .buffer = w->y)
+MAKE(buffer_close, buffer_close, .buffer = w->x)
+MAKE(buffer_reset, buffer_reset, .claim = { w->x, 0, 40 })
+MAKE(buffer_reset_middle, buffer_reset, .claim = { w->x, 2, 3 })
+MAKE(buffer_query, buffer_query, .buffer = w->x, ARRAY(ranges, w->ranges, 3))
+MAKE(window_prepare, window_prepare, .place.stream = 8, TEXT(mode))
+MAKE(window_begin, window_begin, .place.stream = 2)
+MAKE(window_end, window_end, .place.stream = 3, .window = w->recording)
+MAKE(window_seal, window_seal, .window = w->closing, REPORTS)
+static void make_window_seal_refused(const struct world *w, void *arg)
+{
+	/* Doomed as the row is made: a row that is refused leaves that as it is. */
+	struct capkm_window_query q = { .window = w->closing };
+
+	if (!t_call(w->a, CAPKM_NR_WINDOW_QUERY, &q) && !q.out_doomed)
+		t_window_fail(w->a, w->closing, 4, 900, "op", "doomed");
+	make_window_seal(w, arg);
+}
+MAKE(window_refuse, window_refuse, .window = w->closing, TEXT(text), REPORTS)
+MAKE(window_take, window_take, .window = w->closing,
+     ARRAY(claims, w->writes, 3), ARRAY(retained, w->retained, 3), REPORTS)
+MAKE(window_record, window_record, .window = w->recording,
+     ARRAY(reads, w->reads, 3), ARRAY(writes, w->writes, 3))
+MAKE(window_record_seen, window_record, .window = w->recording,
+     ARRAY(writes, w->writes, 3), .flags = CAPKM_WINDOW_RECORD_F_SEEN)
+MAKE(window_abort, window_abort, .place.stream = 3)
+MAKE(window_fail, window_fail, .window = w->recording, .stream = 3,
+     .kind = CAPKM_KIND_DRIVER, TEXT(label), TEXT(text))
+MAKE(window_retain, window_retain, .window = w->recording, .retained.bytes = 10)
+MAKE(window_query, window_query, .window = w->recording, REPORTS)
+MAKE(window_abandon, window_abandon, .window = w->recording)
+MAKE(scope_enter, scope_enter, .place.stream = 1, ARRAY(reads, w->reads, 3),
+     ARRAY(writes, w->writes, 3), TEXT(label), REPORTS)
+static void make_scope_enter_poison(const struct world *w, void *arg)
+{
+	static struct capkm_claim bad;
+
+	bad = (struct capkm_claim){ w->x, 0, 12 };
+	*(struct capkm_scope_enter *)arg = (struct capkm_scope_enter){
+		.place.stream = 1, ARRAY(reads, &bad, 1), ARRAY(writes, w->writes, 3),
+		.flags = CAPKM_SCOPE_ENTER_F_POISON, REPORTS
+	};
+}
+static void make_scope_enter_skipped(const struct world *w, void *arg)
+{
+	make_scope_enter_poison(w, arg);
+	((struct capkm_scope_enter *)arg)->flags = 0;
+}
+MAKE(scope_enter_recorded, scope_enter, .place.stream = 3, ARRAY(reads, w->reads, 3),
+     ARRAY(writes, w->writes, 3), TEXT(label), REPORTS)
+MAKE(scope_exit, scope_exit, .scope = w->scope)
+MAKE(scope_exit_recorded, scope_exit, .scope = w->recorded)
+MAKE(scope_exit_failed, scope_exit, .scope = w->scope, .kind = CAPKM_KIND_IO,
+     .flags = CAPKM_SCOPE_EXIT_F_FAILED, TEXT(text), ARRAY(stack, w->stack, 7))
+MAKE(check, check, ARRAY(claims, w->reads, 3), REPORTS)
+static void make_check_tainted(const struct world *w, void *arg)
+{
+	static struct capkm_claim bad[3];
+
+	bad[0] = (struct capkm_claim){ w->x, 0, 12 };
+	bad[1] = (struct capkm_claim){ w->x, 50, 60 };
+	bad[2] = (struct capkm_claim){ w->z, 50, 60 };
+	*(struct capkm_check *)arg = (struct capkm_check){
+		ARRAY(claims, bad, 3), ARRAY(reports, w->reports, 3)
+	};
+}
+MAKE(taint, taint, ARRAY(claims, w->writes, 3), .kind = CAPKM_KIND_IO, TEXT(text))
+MAKE(taint_again, taint, ARRAY(claims, w->writes, 3), .failure = w->failure)
+MAKE(written, written, ARRAY(claims, w->writes, 3))
+MAKE(replay_begin, graph_replay_begin, .graph = w->graph, .place.stream = 5, REPORTS)
+MAKE(replay_begin_skipped, graph_replay_begin, .graph = w->tainted,
+     .place.stream = 5, REPORTS)
+MAKE(replay_begin_refused, graph_replay_begin, .graph = w->graph,
+     .place.stream = 3, REPORTS)
+MAKE(replay_end, graph_replay_end, .graph = w->replayed)
+MAKE(replay_end_failed, graph_replay_end, .graph = w->replayed,
+     .flags = CAPKM_SCOPE_EXIT_F_FAILED, .kind = CAPKM_KIND_IO, TEXT(text))
+MAKE(graph_destroy, graph_destroy, .graph = w->graph)
+MAKE(graph_query, graph_query, .graph = w->graph, ARRAY(claims, w->writes, 3))
+MAKE(failure_query, failure_query, .failure = w->failure, .buffer = w->x, REPORTS,
+     ARRAY(hops, w->hops, 3), ARRAY(carriers, w->writes, 3),
+     ARRAY(stack, w->stack, 7))
+
+#define AT(s, f) offsetof(struct capkm_##s, f)
+#define RESULT(s, r) .result = (r), .result_at = AT(s, out_result)
+
+static const struct row rows[] = {
+	{ CAPKM_NR_INFO, "", ANYBODY, make_info },
+	{ CAPKM_NR_DOMAIN_CREATE, "", UNATTACHED | ANYBODY, make_domain_create },
+	{ CAPKM_NR_DOMAIN_ATTACH, "", UNATTACHED | ANYBODY, make_domain_attach,
+	  { AT(domain_attach, domain) } },
+	{ CAPKM_NR_DOMAIN_QUERY, "", 0, make_domain_query },
+	{ CAPKM_NR_DOMAIN_DESTROY, "", ANYBODY, make_domain_destroy,
+	  { AT(domain_destroy, domain) } },
+	{ CAPKM_NR_STREAM_CREATE, "", 0, make_stream_create },
+	{ CAPKM_NR_STREAM_QUERY, "", 0, make_stream_query },
+	{ CAPKM_NR_BUFFER_CREATE, "", 0, make_buffer_create },
+	{ CAPKM_NR_BUFFER_EXPORT, "", 0, make_buffer_export,
+	  { AT(buffer_export, buffer) } },
+	{ CAPKM_NR_BUFFER_OPEN, "", 0, make_buffer_open, { AT(buffer_open, buffer) } },
+	{ CAPKM_NR_BUFFER_CLOSE, "", NO_FAIL, make_buffer_close,
+	  { AT(buffer_close, buffer) } },
+	{ CAPKM_NR_BUFFER_RESET, "", 0, make_buffer_reset, { AT(buffer_reset, claim) } },
+	{ CAPKM_NR_BUFFER_RESET, "middle", 0, make_buffer_reset_middle,
+	  { AT(buffer_reset, claim) } },
+	{ CAPKM_NR_BUFFER_QUERY, "", 0, make_buffer_query, { AT(buffer_query, buffer) } },
+	{ CAPKM_NR_WINDOW_PREPARE, "", 0, make_window_prepare },
+	{ CAPKM_NR_WINDOW_BEGIN, "", 0, make_window_begin },
+	{ CAPKM_NR_WINDOW_END, "", NO_FAIL | DONE, make_window_end,
+	  { AT(window_end, window) } },
+	{ CAPKM_NR_WINDOW_SEAL, "", 0, make_window_seal, { AT(window_seal, window) },
+	  RESULT(window_seal, CAPKM_CLEAN) },
+	{ CAPKM_NR_WINDOW_SEAL, "refused", 0, make_window_seal_refused,
+	  { AT(window_seal, window) }, RESULT(window_seal, CAPKM_REFUSED) },
+	{ CAPKM_NR_WINDOW_REFUSE, "", NO_FAIL, make_window_refuse,
+	  { AT(window_refuse, window) } },
+	{ CAPKM_NR_WINDOW_TAKE, "", DONE, make_window_take, { AT(window_take, window) } },
+	{ CAPKM_NR_WINDOW_RECORD, "", 0, make_window_record,
+	  { AT(window_record, window) } },
+	{ CAPKM_NR_WINDOW_RECORD, "seen", 0, make_window_record_seen,
+	  { AT(window_record, window) } },
+	{ CAPKM_NR_WINDOW_ABORT, "", NO_FAIL, make_window_abort },
+	{ CAPKM_NR_WINDOW_FAIL, "", 0, make_window_fail, { AT(window_fail, window) } },
+	{ CAPKM_NR_WINDOW_RETAIN, "", 0, make_window_retain,
+	  { AT(window_retain, window) } },
+	{ CAPKM_NR_WINDOW_QUERY, "", 0, make_window_query, { AT(window_query, window) } },
+	{ CAPKM_NR_WINDOW_ABANDON, "", NO_FAIL, make_window_abandon,
+	  { AT(window_abandon, window) } },
+	{ CAPKM_NR_SCOPE_ENTER, "", DONE, make_scope_enter, {},
+	  RESULT(scope_enter, CAPKM_CLEAN) },
+	{ CAPKM_NR_SCOPE_ENTER, "poison", DONE, make_scope_enter_poison, {},
+	  RESULT(scope_enter, CAPKM_CLEAN) },
+	{ CAPKM_NR_SCOPE_ENTER, "skipped", DONE, make_scope_enter_skipped, {},
+	  RESULT(scope_enter, CAPKM_SKIPPED) },
+	{ CAPKM_NR_SCOPE_ENTER, "recorded", DONE, make_scope_enter_recorded, {},
+	  RESULT(scope_enter, CAPKM_CLEAN) },
+	{ CAPKM_NR_SCOPE_EXIT, "", NO_FAIL | DONE, make_scope_exit,
+	  { AT(scope_exit, scope) } },
+	{ CAPKM_NR_SCOPE_EXIT, "recorded", NO_FAIL | DONE, make_scope_exit_recorded,
+	  { AT(scope_exit, scope) } },
+	{ CAPKM_NR_SCOPE_EXIT, "failed", NO_FAIL | DONE | OPTIONAL,
+	  make_scope_exit_failed, { AT(scope_exit, scope) } },
+	{ CAPKM_NR_CHECK, "", DONE, make_check, {}, RESULT(check, CAPKM_CLEAN) },
+	{ CAPKM_NR_CHECK, "tainted", DONE, make_check_tainted, {},
+	  RESULT(check, CAPKM_TAINTED) },
+	{ CAPKM_NR_TAINT, "", 0, make_taint },
+	{ CAPKM_NR_TAINT, "again", 0, make_taint_again, { AT(taint, failure) } },
+	{ CAPKM_NR_WRITTEN, "", 0, make_written },
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "", DONE, make_replay_begin,
+	  { AT(graph_replay_begin, graph) }, RESULT(graph_replay_begin, CAPKM_CLEAN) },
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "skipped", DONE, make_replay_begin_skipped,
+	  { AT(graph_replay_begin, graph) }, RESULT(graph_replay_begin, CAPKM_SKIPPED) },
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "refused", DONE, make_replay_begin_refused,
+	  { AT(graph_replay_begin, graph) }, RESULT(graph_replay_begin, CAPKM_REFUSED) },
+	{ CAPKM_NR_GRAPH_REPLAY_END, "", NO_FAIL | DONE, make_replay_end,
+	  { AT(graph_replay_end, graph) } },
+	{ CAPKM_NR_GRAPH_REPLAY_END, "failed", NO_FAIL | DONE, make_replay_end_failed,
+	  { AT(graph_replay_end, graph) } },
+	{ CAPKM_NR_GRAPH_DESTROY, "", NO_FAIL, make_graph_destroy,
+	  { AT(graph_destroy, graph) } },
+	{ CAPKM_NR_GRAPH_QUERY, "", 0, make_graph_query, { AT(graph_query, graph) } },
+	{ CAPKM_NR_FAILURE_QUERY, "", 0, make_failure_query,
+	  { AT(failure_query, failure) } },
+};
+
+static struct cl *who(struct world *w, const struct row *r)
+{
+	return r->flags & UNATTACHED ? w->u : w->a;
+}
+
+static const struct row *current_row;
+#define WHAT t_ops[current_row->nr].name, current_row->variant
+
+/* What goes wrong further down names the row. */
+static void at_row(const struct row *r)
+{
+	static char where[64];
+
+	current_row = r;
+	if (r < rows + ARRAY_SIZE(rows))
+		snprintf(where, sizeof(where), "abi.c: %s %s", WHAT);
+	t_file = where;
+}
+
+/* One call on one row; everybody sees the same as before if it was refused. */
+struct state {
+	char *a, *b, *other, *u;
+};
+
+static struct state state(struct world *w)
+{
+	return (struct state){ t_dump(w->a), t_dump(w->b), t_dump(w->other),
+			       t_dump(w->u) };
+}
+
+static void unchanged(struct world *w, struct state s)
+{
+	if (current_row)
+		at_row(current_row);
+	t_unchanged_(w->a, s.a);
+	t_unchanged_(w->b, s.b);
+	t_unchanged_(w->other, s.other);
+	t_unchanged_(w->u, s.u);
+}
+
+static void forget(struct state s)
+{
+	free(s.a);
+	free(s.b);
+	free(s.other);
+	free(s.u);
+}
+
+/* t_call() through @cl must return @want and change nothing. */
+#define REFUSED(w, cl, arg, want, fmt, ...) do {				\
+	struct state before_ = state(w);					\
+	int rc_ = t_call(cl, current_row->nr, arg);				\
+										\
+	if (rc_ != (want))							\
+		t_die("%s %s: " fmt ": %d, expected %d", WHAT, ##__VA_ARGS__,	\
+		      rc_, want);						\
+	unchanged(w, before_);							\
+} while (0)
+
+#define FOR_EACH_ROW(r) \
+	for (const struct row *r = rows; at_row(r), r < rows + ARRAY_SIZE(rows); r++)
+
+FIXTURE(abi)
+{
+	struct world w;
+};
+
+FIXTURE_SETUP(abi)
+{
+	world_new(&self->w);
+}
+
+FIXTURE_TEARDOWN(abi)
+{
+	world_free(&self->w);
+	t_no_leaks();
+}
+
+/* An operation without a row is an operation without a test. */
+TEST(every_operation_has_a_row)
+{
+	for (unsigned int nr = 0; nr < CAPKM_NR_SESSION_JOIN; nr++) {
+		bool found = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+			found |= rows[i].nr == nr;
+		ASSERT_TRUE(found) {
+			TH_LOG("no row for number 0x%02x", nr);
+		}
+		ASSERT_NE(NULL, t_ops[nr].name);
+	}
+	ASSERT_EQ(CAPKM_NR_SESSION_JOIN, T_OPS);
+}
+
+/* The rows say the truth: each call would succeed. */
+TEST(valid)
+{
+	FOR_EACH_ROW(r) {
+		struct world w;
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+		int rc;
+
+		world_new(&w);
+		r->make(&w, arg);
+		rc = t_call(who(&w, r), r->nr, arg);
+		if (rc)
+			t_die("%s %s: %d", WHAT, rc);
+		if (r->result_at && t_get32(arg, r->result_at) != (unsigned int)r->result)
+			t_die("%s %s: result %u", WHAT, t_get32(arg, r->result_at));
+		world_free(&w);
+	}
+	t_no_leaks();
+}
+
+TEST_F(abi, unknown_flags)
+{
+	FOR_EACH_ROW(r) {
+		for (int bit = 0; bit < 32; bit++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+			if (t_ops[r->nr].known_flags & 1u << bit)
+				continue;
+			r->make(&self->w, arg);
+			t_put32(arg, 4, t_get32(arg, 4) | 1u << bit);
+			REFUSED(&self->w, who(&self->w, r), arg, -EOPNOTSUPP,
+				"flag %d", bit);
+		}
+	}
+}
+
+TEST_F(abi, reserved_members)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+
+		for (unsigned int i = 0; i < 2 && op->reserved[i].size; i++) {
+			for (unsigned int j = 0; j < op->reserved[i].size; j++) {
+				u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+				r->make(&self->w, arg);
+				((char *)arg)[op->reserved[i].at + j] = 1;
+				REFUSED(&self->w, who(&self->w, r), arg, -EINVAL,
+					"reserved at %u", op->reserved[i].at + j);
+			}
+		}
+	}
+}
+
+/* A struct that is shorter than the first one was */
+TEST_F(abi, short_struct)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+
+		for (unsigned int size = 0; size < op->size; size += 4) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 }, copy[T_ARG_MAX / 8];
+			struct state before;
+			int rc;
+
+			r->make(&self->w, arg);
+			before = state(&self->w);
+			t_put32(arg, 0, size);
+			memcpy(copy, arg, sizeof(arg));
+			rc = t_raw(who(&self->w, r), r->nr, arg, op->size);
+			if (rc != -EINVAL || memcmp(arg, copy, sizeof(arg)))
+				t_die("%s %s: size %u: %d", WHAT, size, rc);
+			unchanged(&self->w, before);
+		}
+	}
+}
+
+/* Bytes that this kernel does not know must be zero. */
+TEST_F(abi, long_struct)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+		static const unsigned short at[] = { 0, 1, 7, 8, 100 };
+		static char big[8192];
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(at); i++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+			struct state before;
+			int rc;
+
+			r->make(&self->w, arg);
+			before = state(&self->w);
+			t_put32(arg, 0, op->size + at[i] + 8);
+			((char *)arg)[op->size + at[i]] = 1;
+			rc = t_raw(who(&self->w, r), r->nr, arg, op->size + at[i] + 8);
+			if (rc != -E2BIG)
+				t_die("%s %s: tail at %u: %d", WHAT, at[i], rc);
+			unchanged(&self->w, before);
+		}
+		/* Far away as well; the call is by a client of this process. */
+		memset(big, 0, sizeof(big));
+		r->make(&self->w, big);
+		t_put32(big, 0, sizeof(big));
+		big[sizeof(big) - 1] = 1;
+		if (capkm_call(who(&self->w, r)->c, r->nr, big) != -E2BIG)
+			t_die("%s %s: a long tail", WHAT);
+	}
+}
+
+TEST(long_struct_zero_tail)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+		char arg[4096] = { 0 };
+		struct world w;
+		int rc;
+
+		world_new(&w);
+		r->make(&w, arg);
+		t_put32(arg, 0, sizeof(arg));
+		rc = capkm_call(who(&w, r)->c, r->nr, arg);
+		if (rc)
+			t_die("%s %s: a zero tail: %d", WHAT, rc);
+		for (size_t i = op->size; i < sizeof(arg); i++)
+			if (arg[i])
+				t_die("%s %s: wrote to the tail", WHAT);
+		world_free(&w);
+	}
+	t_no_leaks();
+}
+
+/* A newer caller's larger elements do not exist: the size is of the struct. */
+TEST_F(abi, unknown_numbers)
+{
+	static const unsigned int more[] = { 0x36, 0x7f, 0xff };
+
+	for (unsigned int nr = CAPKM_NR_SESSION_JOIN; nr <= CAPKM_NR_SUBMIT; nr++) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 256 };
+		struct state before = state(&self->w);
+
+		ASSERT_EQ(-ENOTTY, t_raw(self->w.a, nr, arg, 256)) {
+			TH_LOG("number 0x%02x", nr);
+		}
+		ASSERT_EQ(-ENOTTY, t_raw(self->w.u, nr, arg, 256));
+		unchanged(&self->w, before);
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(more); i++) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 256 };
+
+		ASSERT_EQ(-ENOTTY, t_raw(self->w.a, more[i], arg, 256));
+	}
+}
+
+TEST_F(abi, unattached)
+{
+	FOR_EACH_ROW(r) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+		if (r->flags & ANYBODY)
+			continue;
+		r->make(&self->w, arg);
+		REFUSED(&self->w, self->w.u, arg, -ENOTCONN, "unattached");
+	}
+}
+
+/* Ids that never were */
+TEST_F(abi, unknown_ids)
+{
+	FOR_EACH_ROW(r) {
+		for (unsigned int i = 0; i < 3 && r->ids[i]; i++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+			r->make(&self->w, arg);
+			t_put64(arg, r->ids[i], 1ull << 60);
+			REFUSED(&self->w, who(&self->w, r), arg, -ENOENT, "id at %u",
+				r->ids[i]);
+			r->make(&self->w, arg);
+			t_put64(arg, r->ids[i], UINT64_MAX);
+			REFUSED(&self->w, who(&self->w, r), arg, -ENOENT, "id at %u",
+				r->ids[i]);
+		}
+	}
+}
+
+/* Ids of another domain */
+TEST_F(abi, another_domain)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+		bool claims = false;
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays); i++)
+			claims |= op->arrays[i].claims;
+		if (r->flags & ANYBODY || (!r->ids[0] && !claims))
+			continue;
+		r->make(&self->w, arg);
+		REFUSED(&self->w, self->w.other, arg, -ENOENT, "another domain");
+	}
+}
+
+/*
+ * One bad claim among good ones, at each place of each array: which one it was,
+ * and nothing has changed.
+ */
+TEST_F(abi, bad_claims)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+		unsigned int before = 0;
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays); i++) {
+			const struct t_array *a = &op->arrays[i];
+			const struct capkm_claim bad[] = {
+				{ 1ull << 60, 0, 1 }, { 0, 0, 1 },
+				{ self->w.y, 0, 1 },	/* b's */
+				{ self->w.x, 2, 1 }, { self->w.x, 0, 101 },
+				{ self->w.x, 101, 101 },
+				{ self->w.x, 0, UINT64_MAX },
+			};
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+			unsigned int n;
+
+			if (!a->claims)
+				continue;
+			r->make(&self->w, arg);
+			n = t_get32(arg, a->len);
+			for (unsigned int j = 0; j < ARRAY_SIZE(bad) * n; j++) {
+				struct capkm_claim c[3];
+				unsigned int at = j % n, index;
+
+				memset(arg, 0, sizeof(arg));
+				r->make(&self->w, arg);
+				memcpy(c, (void *)(uintptr_t)t_get64(arg, a->ptr),
+				       n * sizeof(*c));
+				c[at] = bad[j / n];
+				t_put64(arg, a->ptr, t_ptr(c));
+				REFUSED(&self->w, who(&self->w, r), arg,
+					j / n < 3 ? -ENOENT : -EINVAL,
+					"claim %u of array %u, badness %u", at, i,
+					j / n);
+				index = t_get32(arg, op->always[0].at);
+				if (index != before + at)
+					t_die("%s %s: out_error_index %u, expected %u",
+					      WHAT, index, before + at);
+			}
+			before += n;
+		}
+	}
+}
+
+/* A pointer goes with a length, and the other way round. */
+TEST_F(abi, null_arrays)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays) &&
+		     op->arrays[i].elem; i++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+			r->make(&self->w, arg);
+			if (!t_get32(arg, op->arrays[i].len))
+				continue;
+			t_put64(arg, op->arrays[i].ptr, 0);
+			REFUSED(&self->w, who(&self->w, r), arg, -EINVAL, "null array %u",
+				i);
+		}
+	}
+}
+
+/* More claims than INFO names; other arrays have limits of their own. */
+TEST_F(abi, too_many)
+{
+	static struct capkm_claim many[CAPKM_CLAIMS_MAX + 1];
+	struct capkm_info info = { 0 };
+
+	T_OK(self->w.a, INFO, &info);
+	for (unsigned int i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (struct capkm_claim){ self->w.x, 30, 31 };
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays); i++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+			if (!op->arrays[i].claims)
+				continue;
+			r->make(&self->w, arg);
+			t_put64(arg, op->arrays[i].ptr, t_ptr(many));
+			t_put32(arg, op->arrays[i].len, info.out_claims_max + 1);
+			REFUSED(&self->w, who(&self->w, r), arg, -EMSGSIZE,
+				"too many claims");
+			t_put32(arg, op->arrays[i].len, UINT32_MAX);
+			REFUSED(&self->w, who(&self->w, r), arg, -EMSGSIZE,
+				"too many claims");
+		}
+	}
+}
+
+/* As many as there may be */
+TEST_F(abi, as_many_as_allowed)
+{
+	static struct capkm_claim many[CAPKM_CLAIMS_MAX];
+	struct capkm_info info = { 0 };
+	u_int64_t b = t_buffer(self->w.a, 1 << 20), s, f;
+
+	T_OK(self->w.a, INFO, &info);
+	for (unsigned int i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (struct capkm_claim){ b, 4 * i, 4 * i + 2 };
+	s = t_enter(self->w.a, 1, NO_CLAIMS, many, info.out_claims_max);
+	f = t_exit_failed(self->w.a, s, "x");
+	ASSERT_EQ(info.out_claims_max, t_buffer_query(self->w.a, b).q.out_claims);
+	s = t_enter(self->w.a, 1, NO_CLAIMS, many, info.out_claims_max);
+	ASSERT_EQ(0, t_exit(self->w.a, s));
+	t_no_ranges(self->w.a, b);
+	ASSERT_EQ(-ENOENT, t_try_failure(self->w.a, f, 0).rc);
+}
+
+/* Texts that are too long */
+TEST_F(abi, long_texts)
+{
+	static char text[4096];
+
+	memset(text, 'x', sizeof(text));
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays) &&
+		     op->arrays[i].elem; i++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+			static const unsigned int n[] = {
+				CAPKM_STACK_MAX + 1, sizeof(text),
+			};
+
+			if (op->arrays[i].elem != 1 || op->arrays[i].out)
+				continue;
+			r->make(&self->w, arg);
+			if (!t_get32(arg, op->arrays[i].len))
+				continue;
+			for (unsigned int j = 0; j < ARRAY_SIZE(n); j++) {
+				t_put64(arg, op->arrays[i].ptr, t_ptr(text));
+				t_put32(arg, op->arrays[i].len, n[j]);
+				REFUSED(&self->w, who(&self->w, r), arg, -EMSGSIZE,
+					"a text of %u bytes", n[j]);
+			}
+		}
+	}
+}
+
+/*
+ * Pointers to nowhere. An input is read before anything is done; an output of
+ * an answer that depends on the change is written after it.
+ */
+TEST(bad_pointers)
+{
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays) &&
+		     op->arrays[i].elem; i++) {
+			const struct t_array *a = &op->arrays[i];
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+			struct state before;
+			struct world w;
+			int rc;
+
+			world_new(&w);
+			r->make(&w, arg);
+			if (t_get32(arg, a->len)) {
+				t_put64(arg, a->ptr, 8);
+				t_put32(arg, 0, op->size);
+				before = state(&w);
+				rc = capkm_call(who(&w, r)->c, r->nr, arg);
+				/* Nothing to write to the bad place is well. */
+				if (rc != -EFAULT && !(a->out && !rc))
+					t_die("%s %s: array %u: %d", WHAT, i, rc);
+				if (rc && !(a->out && r->flags & DONE))
+					unchanged(&w, before);
+				else
+					forget(before);
+			}
+			world_free(&w);
+		}
+	}
+	t_no_leaks();
+}
+
+/* The struct itself; the library does not look at it before the kernel does. */
+TEST_F(abi, bad_struct_pointers)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *p;
+
+	if (t_embedded())
+		SKIP(return, "needs a kernel");
+	p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		 0);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, mprotect(p + page, page, PROT_NONE));
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+		int fd = capkm_fd(who(&self->w, r)->c);
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+		struct state before;
+
+		r->make(&self->w, arg);
+		before = state(&self->w);
+		ASSERT_EQ(-1, ioctl(fd, _IO(CAPKM_TYPE, r->nr), NULL));
+		ASSERT_EQ(EFAULT, errno);
+		ASSERT_EQ(-1, ioctl(fd, _IO(CAPKM_TYPE, r->nr), p + page));
+		ASSERT_EQ(EFAULT, errno);
+		/* Its size is readable, its end is not. */
+		t_put32(arg, 0, op->size);
+		memcpy(p + page - 4, arg, 4);
+		ASSERT_EQ(-1, ioctl(fd, _IO(CAPKM_TYPE, r->nr), p + page - 4));
+		ASSERT_EQ(EFAULT, errno);
+		unchanged(&self->w, before);
+	}
+	munmap(p, 2 * page);
+}
+
+/* The struct can be read and not be written: done or not done, as documented. */
+TEST(read_only_struct)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *p;
+
+	if (t_embedded())
+		SKIP(return, "needs a kernel");
+	p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	FOR_EACH_ROW(r) {
+		const struct t_op *op = &t_ops[r->nr];
+		struct state before;
+		struct world w;
+		int rc;
+
+		if (!op->outs[0].size)
+			continue;
+		world_new(&w);
+		memset(p, 0, page);
+		r->make(&w, p);
+		t_put32(p, 0, op->size);
+		before = state(&w);
+		ASSERT_EQ(0, mprotect(p, page, PROT_READ));
+		rc = ioctl(capkm_fd(who(&w, r)->c), _IO(CAPKM_TYPE, r->nr), p);
+		if (rc != -1 || errno != EFAULT)
+			t_die("%s %s: read-only: %d", WHAT, rc);
+		ASSERT_EQ(0, mprotect(p, page, PROT_READ | PROT_WRITE));
+		if (r->flags & (DONE | UNATTACHED))
+			forget(before);
+		else
+			unchanged(&w, before);
+		world_free(&w);
+	}
+	munmap(p, page);
+}
+
+/*
+ * No memory, at each allocation of each operation: ENOMEM exactly, and nothing
+ * has changed. What is paid up front cannot fail.
+ */
+TEST(no_memory)
+{
+	if (!t_embedded())
+		SKIP(return, "needs the library's allocator");
+	FOR_EACH_ROW(r) {
+		for (unsigned int n = 1;; n++) {
+			u_int64_t arg[T_ARG_MAX / 8] = { 0 }, taken;
+			struct state before;
+			struct world w;
+			int rc;
+
+			world_new(&w);
+			r->make(&w, arg);
+			before = state(&w);
+			taken = capkm_test_alloc_count();
+			capkm_test_fail_alloc(n);
+			rc = t_call(who(&w, r), r->nr, arg);
+			capkm_test_fail_alloc(0);
+			taken = capkm_test_alloc_count() - taken;
+			if (rc && rc != -ENOMEM)
+				t_die("%s %s: allocation %u: %d", WHAT, n, rc);
+			if (rc && r->flags & NO_FAIL)
+				t_die("%s %s: allocation %u: cannot fail", WHAT, n);
+			if (rc)
+				unchanged(&w, before);
+			else
+				forget(before);
+			/* It can be done when there is memory again. */
+			if (rc) {
+				memset(arg, 0, sizeof(arg));
+				r->make(&w, arg);
+				rc = t_call(who(&w, r), r->nr, arg);
+				if (rc)
+					t_die("%s %s: after allocation %u: %d", WHAT, n,
+					      rc);
+				rc = -ENOMEM;
+			}
+			world_free(&w);
+			if (!rc && (taken < n || !(r->flags & OPTIONAL)))
+				break;
+			if (n > 1000)
+				t_die("%s %s: takes memory for ever", WHAT);
+		}
+	}
+	t_no_leaks();
+}
+
+/* The end of a client takes no memory. */
+TEST(no_memory_at_death)
+{
+	if (!t_embedded())
+		SKIP(return, "needs the library's allocator");
+	for (int kill = 0; kill < 2; kill++) {
+		u_int64_t taken, failures;
+		struct world w;
+		struct cl *a;
+
+		world_new(&w);
+		t_open(w.a, w.y);
+		t_enter(w.a, 1, NO_CLAIMS, C({ w.y, 0, 10 }));
+		a = t_client();
+		t_attach(a, w.a->domain);
+		t_open(a, w.y);
+		taken = capkm_test_alloc_count();
+		capkm_test_fail_alloc(1);
+		if (kill)
+			t_kill(w.a);
+		else
+			t_close(w.a);
+		capkm_test_fail_alloc(0);
+		ASSERT_EQ(taken, capkm_test_alloc_count());
+		t_is_tainted(a, w.y, 0, 10, CAPKM_KIND_TORN_DOWN);
+		failures = t_failures(a);
+		ASSERT_NE(0, failures);
+		w.a = a;
+		world_free(&w);
+	}
+	t_no_leaks();
+}
+
+/* Opening a handle without memory */
+TEST(no_memory_at_open)
+{
+	if (!t_embedded())
+		SKIP(return, "needs the library's allocator");
+	t_close(t_client());
+	for (unsigned int n = 1; n < 100; n++) {
+		struct capkm *c = NULL;
+		int rc;
+
+		capkm_test_fail_alloc(n);
+		rc = capkm_open(t_transport(), NULL, &c, NULL);
+		capkm_test_fail_alloc(0);
+		if (!rc) {
+			capkm_close(c);
+			ASSERT_GT(n, 1);
+			break;
+		}
+		ASSERT_EQ(-ENOMEM, rc);
+		ASSERT_EQ(NULL, c);
+	}
+	t_no_leaks();
+}
+
+TEST_HARNESS_MAIN

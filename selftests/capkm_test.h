@@ -1,0 +1,1791 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the test programs share: clients, calls that check the contract of every
+ * call, short forms of the operations, a dump of the whole state.
+ *
+ * A client is a session of its own. t_client() makes one in this process,
+ * t_process() makes one in a process of its own, so that t_kill() is a SIGKILL.
+ * On the embedded transport processes are played with the library's test hooks.
+ *
+ * A helper that finds something wrong prints the line of the test that called
+ * it and aborts; the harness counts that as a failure.
+ */
+#ifndef CAPKM_TEST_H
+#define CAPKM_TEST_H
+
+#include <capkm/capkm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capkm.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../lib/test_hooks.h"
+#include "kselftest_harness.h"
+
+/* Literals of the ABI's structs name what matters. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+#define T_UNUSED __attribute__((unused))
+
+static const char *t_file T_UNUSED = "";
+static int t_line T_UNUSED;
+
+/* Remembers which line of the test called the helper. */
+#define T_AT (t_file = __FILE__, t_line = __LINE__)
+
+static void __attribute__((format(printf, 1, 2), noreturn, unused))
+t_die(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "# %s:%d: ", t_file, t_line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n");
+	abort();
+}
+
+static T_UNUSED const char *t_transport(void)
+{
+	const char *t = getenv("CAPKM_TEST_TRANSPORT");
+
+	return t && *t ? t : "embedded:";
+}
+
+static T_UNUSED bool t_embedded(void)
+{
+	return !strncmp(t_transport(), "embedded:", 9);
+}
+
+/* A number of the environment, else @native, or @vm against the module. */
+static T_UNUSED u_int64_t t_param(const char *name, u_int64_t native, u_int64_t vm)
+{
+	const char *s = getenv(name);
+
+	return s && *s ? strtoull(s, NULL, 0) : t_embedded() ? native : vm;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+struct t_field {
+	unsigned short at, size;
+};
+
+struct t_array {
+	unsigned short ptr, len, elem;
+	bool out;
+	bool claims;	/* its elements are checked one by one */
+};
+
+/*
+ * One row per operation. @outs: what the kernel writes, and only on success,
+ * but for @always, which it may also write on an error.
+ */
+struct t_op {
+	const char *name;
+	unsigned short size;
+	struct t_field outs[26];
+	struct t_field always[2];
+	struct t_field reserved[2];
+	struct t_array arrays[4];
+	unsigned int known_flags;
+};
+
+#define T_S(s) struct capkm_##s
+#define T_O(s, f) { offsetof(T_S(s), f), sizeof(((T_S(s) *)0)->f) }
+#define T_IN(s, a, t) { offsetof(T_S(s), a##_uptr), offsetof(T_S(s), a##_len), \
+	sizeof(t), false, false }
+#define T_CLAIMS(s, a) { offsetof(T_S(s), a##_uptr), offsetof(T_S(s), a##_len), \
+	sizeof(struct capkm_claim), false, true }
+#define T_OUT(s, a, t) { offsetof(T_S(s), a##_uptr), offsetof(T_S(s), a##_len), \
+	sizeof(t), true, false }
+#define T_PLACE_RESERVED(s) { offsetof(T_S(s), place) + \
+	offsetof(struct capkm_place, __reserved), 4 }
+
+static const struct t_op t_ops[] T_UNUSED = {
+	[CAPKM_NR_INFO] = {
+		"INFO", sizeof(T_S(info)),
+		.outs = {
+			T_O(info, out_abi_version), T_O(info, out_abi_oldest),
+			T_O(info, out_features), T_O(info, out_claims_max),
+			T_O(info, out_streams_max), T_O(info, out_version),
+		},
+	},
+	[CAPKM_NR_DOMAIN_CREATE] = {
+		"DOMAIN_CREATE", sizeof(T_S(domain_create)),
+		.outs = {
+			T_O(domain_create, out_domain), T_O(domain_create, out_session),
+		},
+		.arrays = { T_IN(domain_create, name, char) },
+		.known_flags = CAPKM_DOMAIN_CREATE_F_ALL,
+	},
+	[CAPKM_NR_DOMAIN_ATTACH] = {
+		"DOMAIN_ATTACH", sizeof(T_S(domain_attach)),
+		.outs = {
+			T_O(domain_attach, out_domain), T_O(domain_attach, out_session),
+			T_O(domain_attach, out_rights),
+		},
+		.reserved = { T_O(domain_attach, __reserved) },
+		.arrays = { T_IN(domain_attach, name, char) },
+		.known_flags = CAPKM_DOMAIN_ATTACH_F_ALL,
+	},
+	[CAPKM_NR_DOMAIN_QUERY] = {
+		"DOMAIN_QUERY", sizeof(T_S(domain_query)),
+		.outs = {
+			T_O(domain_query, out_domain), T_O(domain_query, out_session),
+			T_O(domain_query, out_state), T_O(domain_query, out_mode),
+			T_O(domain_query, out_uid), T_O(domain_query, out_gid),
+			T_O(domain_query, out_rights), T_O(domain_query, out_sessions),
+			T_O(domain_query, out_sequence), T_O(domain_query, out_buffers),
+			T_O(domain_query, out_streams), T_O(domain_query, out_scopes),
+			T_O(domain_query, out_windows), T_O(domain_query, out_orphans),
+			T_O(domain_query, out_graphs), T_O(domain_query, out_failures),
+			T_O(domain_query, out_claims), T_O(domain_query, out_reports),
+			T_O(domain_query, out_history), T_O(domain_query, out_created_ns),
+			T_O(domain_query, out_defunct_ns), T_O(domain_query, out_name),
+		},
+	},
+	[CAPKM_NR_DOMAIN_DESTROY] = {
+		"DOMAIN_DESTROY", sizeof(T_S(domain_destroy)),
+		.known_flags = CAPKM_DOMAIN_DESTROY_F_ALL,
+	},
+	[CAPKM_NR_STREAM_CREATE] = {
+		"STREAM_CREATE", sizeof(T_S(stream_create)),
+		.outs = { T_O(stream_create, out_stream) },
+		.reserved = { T_O(stream_create, __reserved) },
+		.arrays = { T_IN(stream_create, label, char) },
+	},
+	[CAPKM_NR_STREAM_QUERY] = {
+		"STREAM_QUERY", sizeof(T_S(stream_query)),
+		.outs = {
+			T_O(stream_query, out_slot), T_O(stream_query, out_state),
+			T_O(stream_query, out_window), T_O(stream_query, out_owner),
+			T_O(stream_query, out_scopes), T_O(stream_query, out_sequence),
+		},
+		.reserved = { T_PLACE_RESERVED(stream_query) },
+		.known_flags = CAPKM_PLACE_F_SLOT,
+	},
+	[CAPKM_NR_BUFFER_CREATE] = {
+		"BUFFER_CREATE", sizeof(T_S(buffer_create)),
+		.outs = {
+			T_O(buffer_create, out_buffer), T_O(buffer_create, out_sequence),
+		},
+		.reserved = { T_O(buffer_create, __reserved) },
+		.arrays = { T_IN(buffer_create, label, char) },
+		.known_flags = CAPKM_BUFFER_CREATE_F_ALL,
+	},
+	[CAPKM_NR_BUFFER_EXPORT] = { "BUFFER_EXPORT", sizeof(T_S(buffer_export)) },
+	[CAPKM_NR_BUFFER_OPEN] = {
+		"BUFFER_OPEN", sizeof(T_S(buffer_open)),
+		.outs = { T_O(buffer_open, out_bytes), T_O(buffer_open, out_sequence) },
+	},
+	[CAPKM_NR_BUFFER_CLOSE] = { "BUFFER_CLOSE", sizeof(T_S(buffer_close)) },
+	[CAPKM_NR_BUFFER_RESET] = {
+		"BUFFER_RESET", sizeof(T_S(buffer_reset)),
+		.outs = { T_O(buffer_reset, out_sequence) },
+	},
+	[CAPKM_NR_BUFFER_QUERY] = {
+		"BUFFER_QUERY", sizeof(T_S(buffer_query)),
+		.outs = {
+			T_O(buffer_query, out_ranges), T_O(buffer_query, out_bytes),
+			T_O(buffer_query, out_device), T_O(buffer_query, out_address),
+			T_O(buffer_query, out_sequence), T_O(buffer_query, out_claims),
+			T_O(buffer_query, out_failures), T_O(buffer_query, out_session),
+			T_O(buffer_query, out_state), T_O(buffer_query, out_holders),
+			T_O(buffer_query, out_uses), T_O(buffer_query, out_label),
+		},
+		.reserved = { T_O(buffer_query, __reserved) },
+		.arrays = { T_OUT(buffer_query, ranges, struct capkm_range) },
+	},
+	[CAPKM_NR_WINDOW_PREPARE] = {
+		"WINDOW_PREPARE", sizeof(T_S(window_prepare)),
+		.outs = {
+			T_O(window_prepare, out_window), T_O(window_prepare, out_slot),
+		},
+		.always = { T_O(window_prepare, out_state) },
+		.reserved = {
+			T_O(window_prepare, __reserved), T_PLACE_RESERVED(window_prepare),
+		},
+		.arrays = { T_IN(window_prepare, mode, char) },
+		.known_flags = CAPKM_WINDOW_PREPARE_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_BEGIN] = {
+		"WINDOW_BEGIN", sizeof(T_S(window_begin)),
+		.outs = { T_O(window_begin, out_window), T_O(window_begin, out_owner) },
+		.always = { T_O(window_begin, out_state) },
+		.reserved = {
+			T_O(window_begin, __reserved), T_PLACE_RESERVED(window_begin),
+		},
+		.known_flags = CAPKM_WINDOW_BEGIN_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_END] = {
+		"WINDOW_END", sizeof(T_S(window_end)),
+		.outs = {
+			T_O(window_end, out_verdict), T_O(window_end, out_window),
+			T_O(window_end, out_owner), T_O(window_end, out_recorded),
+			T_O(window_end, out_doomed),
+		},
+		.always = { T_O(window_end, out_state) },
+		.reserved = {
+			T_O(window_end, __reserved), T_PLACE_RESERVED(window_end),
+		},
+		.known_flags = CAPKM_WINDOW_END_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_SEAL] = {
+		"WINDOW_SEAL", sizeof(T_S(window_seal)),
+		.outs = {
+			T_O(window_seal, out_reports), T_O(window_seal, out_result),
+			T_O(window_seal, out_graph),
+		},
+		.reserved = { T_O(window_seal, __reserved) },
+		.arrays = { T_OUT(window_seal, reports, struct capkm_report) },
+		.known_flags = CAPKM_WINDOW_SEAL_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_REFUSE] = {
+		"WINDOW_REFUSE", sizeof(T_S(window_refuse)),
+		.outs = { T_O(window_refuse, out_reports) },
+		.reserved = { T_O(window_refuse, __reserved) },
+		.arrays = {
+			T_IN(window_refuse, text, char),
+			T_OUT(window_refuse, reports, struct capkm_report),
+		},
+	},
+	[CAPKM_NR_WINDOW_TAKE] = {
+		"WINDOW_TAKE", sizeof(T_S(window_take)),
+		.outs = {
+			T_O(window_take, out_claims), T_O(window_take, out_retained),
+			T_O(window_take, out_reports),
+		},
+		.arrays = {
+			T_OUT(window_take, claims, struct capkm_claim),
+			T_OUT(window_take, retained, struct capkm_retained),
+			T_OUT(window_take, reports, struct capkm_report),
+		},
+		.known_flags = CAPKM_WINDOW_TAKE_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_RECORD] = {
+		"WINDOW_RECORD", sizeof(T_S(window_record)),
+		.always = { T_O(window_record, out_error_index) },
+		.reserved = { T_O(window_record, __reserved) },
+		.arrays = { T_CLAIMS(window_record, reads), T_CLAIMS(window_record, writes) },
+		.known_flags = CAPKM_WINDOW_RECORD_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_ABORT] = {
+		"WINDOW_ABORT", sizeof(T_S(window_abort)),
+		.outs = { T_O(window_abort, out_window) },
+		.reserved = { T_PLACE_RESERVED(window_abort) },
+		.known_flags = CAPKM_PLACE_F_SLOT,
+	},
+	[CAPKM_NR_WINDOW_FAIL] = {
+		"WINDOW_FAIL", sizeof(T_S(window_fail)),
+		.outs = { T_O(window_fail, out_failures) },
+		.always = { T_O(window_fail, out_state) },
+		.arrays = { T_IN(window_fail, label, char), T_IN(window_fail, text, char) },
+	},
+	[CAPKM_NR_WINDOW_RETAIN] = {
+		"WINDOW_RETAIN", sizeof(T_S(window_retain)),
+		.reserved = { {
+			offsetof(T_S(window_retain), retained) +
+			offsetof(struct capkm_retained, __reserved), 4
+		} },
+	},
+	[CAPKM_NR_WINDOW_QUERY] = {
+		"WINDOW_QUERY", sizeof(T_S(window_query)),
+		.outs = {
+			T_O(window_query, out_reports), T_O(window_query, out_window),
+			T_O(window_query, out_owner), T_O(window_query, out_session),
+			T_O(window_query, out_cookie), T_O(window_query, out_graph),
+			T_O(window_query, out_device), T_O(window_query, out_slot),
+			T_O(window_query, out_state), T_O(window_query, out_verdict),
+			T_O(window_query, out_capture_cache), T_O(window_query, out_doomed),
+			T_O(window_query, out_strict), T_O(window_query, out_pid),
+			T_O(window_query, out_uid), T_O(window_query, out_recorded),
+			T_O(window_query, out_bytes), T_O(window_query, out_inputs),
+			T_O(window_query, out_retained), T_O(window_query, out_retained_bytes),
+			T_O(window_query, out_launches),
+			T_O(window_query, out_foreign_launches),
+			T_O(window_query, out_failures), T_O(window_query, out_failed_after),
+			/* The rest lies together at the end. */
+			{
+				offsetof(T_S(window_query), out_prepared_ns),
+				sizeof(T_S(window_query)) -
+				offsetof(T_S(window_query), out_prepared_ns)
+			},
+		},
+		.reserved = { T_PLACE_RESERVED(window_query) },
+		.arrays = { T_OUT(window_query, reports, struct capkm_report) },
+		.known_flags = CAPKM_WINDOW_QUERY_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_ABANDON] = { "WINDOW_ABANDON", sizeof(T_S(window_abandon)) },
+	[CAPKM_NR_SCOPE_ENTER] = {
+		"SCOPE_ENTER", sizeof(T_S(scope_enter)),
+		.outs = {
+			T_O(scope_enter, out_reports), T_O(scope_enter, out_result),
+			T_O(scope_enter, out_scope), T_O(scope_enter, out_sequence),
+		},
+		.always = { T_O(scope_enter, out_error_index) },
+		.reserved = {
+			T_O(scope_enter, __reserved), T_PLACE_RESERVED(scope_enter),
+		},
+		.arrays = {
+			T_CLAIMS(scope_enter, reads), T_CLAIMS(scope_enter, writes),
+			T_IN(scope_enter, label, char),
+			T_OUT(scope_enter, reports, struct capkm_report),
+		},
+		.known_flags = CAPKM_SCOPE_ENTER_F_ALL,
+	},
+	[CAPKM_NR_SCOPE_EXIT] = {
+		"SCOPE_EXIT", sizeof(T_S(scope_exit)),
+		.outs = { T_O(scope_exit, out_failure), T_O(scope_exit, out_sequence) },
+		.arrays = { T_IN(scope_exit, text, char), T_IN(scope_exit, stack, char) },
+		.known_flags = CAPKM_SCOPE_EXIT_F_ALL,
+	},
+	[CAPKM_NR_CHECK] = {
+		"CHECK", sizeof(T_S(check)),
+		.outs = {
+			T_O(check, out_reports), T_O(check, out_result),
+			T_O(check, out_sequence),
+		},
+		.always = { T_O(check, out_error_index) },
+		.reserved = { T_O(check, __reserved) },
+		.arrays = {
+			T_CLAIMS(check, claims), T_OUT(check, reports, struct capkm_report),
+		},
+		.known_flags = CAPKM_CHECK_F_ALL,
+	},
+	[CAPKM_NR_TAINT] = {
+		"TAINT", sizeof(T_S(taint)),
+		.outs = { T_O(taint, out_failure), T_O(taint, out_sequence) },
+		.always = { T_O(taint, out_error_index) },
+		.reserved = { T_O(taint, __reserved) },
+		.arrays = { T_CLAIMS(taint, claims), T_IN(taint, text, char) },
+	},
+	[CAPKM_NR_WRITTEN] = {
+		"WRITTEN", sizeof(T_S(written)),
+		.outs = { T_O(written, out_sequence) },
+		.always = { T_O(written, out_error_index) },
+		.arrays = { T_CLAIMS(written, claims) },
+	},
+	[CAPKM_NR_GRAPH_REPLAY_BEGIN] = {
+		"GRAPH_REPLAY_BEGIN", sizeof(T_S(graph_replay_begin)),
+		.outs = {
+			T_O(graph_replay_begin, out_reports),
+			T_O(graph_replay_begin, out_result),
+			T_O(graph_replay_begin, out_sequence),
+		},
+		.reserved = {
+			T_O(graph_replay_begin, __reserved),
+			T_PLACE_RESERVED(graph_replay_begin),
+		},
+		.arrays = { T_OUT(graph_replay_begin, reports, struct capkm_report) },
+		.known_flags = CAPKM_PLACE_F_SLOT,
+	},
+	[CAPKM_NR_GRAPH_REPLAY_END] = {
+		"GRAPH_REPLAY_END", sizeof(T_S(graph_replay_end)),
+		.outs = {
+			T_O(graph_replay_end, out_failure),
+			T_O(graph_replay_end, out_sequence),
+		},
+		.reserved = { T_O(graph_replay_end, __reserved) },
+		.arrays = { T_IN(graph_replay_end, text, char) },
+		.known_flags = CAPKM_SCOPE_EXIT_F_ALL,
+	},
+	[CAPKM_NR_GRAPH_DESTROY] = { "GRAPH_DESTROY", sizeof(T_S(graph_destroy)) },
+	[CAPKM_NR_GRAPH_QUERY] = {
+		"GRAPH_QUERY", sizeof(T_S(graph_query)),
+		.outs = {
+			T_O(graph_query, out_claims), T_O(graph_query, out_window),
+			T_O(graph_query, out_session), T_O(graph_query, out_owner),
+			T_O(graph_query, out_cookie), T_O(graph_query, out_writes),
+			T_O(graph_query, out_inputs), T_O(graph_query, out_seen),
+			T_O(graph_query, out_retained), T_O(graph_query, out_retained_bytes),
+			T_O(graph_query, out_replays), T_O(graph_query, out_failed_replays),
+			T_O(graph_query, out_pid), T_O(graph_query, out_replaying),
+		},
+		.arrays = { T_OUT(graph_query, claims, struct capkm_claim) },
+		.known_flags = CAPKM_GRAPH_QUERY_F_ALL,
+	},
+	[CAPKM_NR_FAILURE_QUERY] = {
+		"FAILURE_QUERY", sizeof(T_S(failure_query)),
+		.outs = {
+			T_O(failure_query, out_reports), T_O(failure_query, out_hops),
+			T_O(failure_query, out_carriers), T_O(failure_query, out_skips),
+			T_O(failure_query, out_dropped), T_O(failure_query, out_stack),
+		},
+		.arrays = {
+			T_OUT(failure_query, reports, struct capkm_report),
+			T_OUT(failure_query, hops, struct capkm_hop),
+			T_OUT(failure_query, carriers, struct capkm_claim),
+			T_OUT(failure_query, stack, char),
+		},
+	},
+};
+
+#define T_OPS ((unsigned int)ARRAY_SIZE(t_ops))
+#define T_ARG_MAX 512
+
+static T_UNUSED u_int64_t t_get64(const void *arg, unsigned int at)
+{
+	u_int64_t v;
+
+	memcpy(&v, (const char *)arg + at, sizeof(v));
+	return v;
+}
+
+static T_UNUSED u_int32_t t_get32(const void *arg, unsigned int at)
+{
+	u_int32_t v;
+
+	memcpy(&v, (const char *)arg + at, sizeof(v));
+	return v;
+}
+
+static T_UNUSED void t_put64(void *arg, unsigned int at, u_int64_t v)
+{
+	memcpy((char *)arg + at, &v, sizeof(v));
+}
+
+static T_UNUSED void t_put32(void *arg, unsigned int at, u_int32_t v)
+{
+	memcpy((char *)arg + at, &v, sizeof(v));
+}
+
+/* ----------------------------------------------------------------- clients */
+
+#define T_ROOM (1 << 20)
+
+/* What a client in a process of its own shares with the test. */
+struct t_rpc {
+	unsigned int nr;
+	int (*fn)(struct capkm *c, void *arg);
+	int ret;
+	int err;		/* of capkm_open() */
+	char arg[T_ARG_MAX];
+	char room[T_ROOM];
+};
+
+struct cl {
+	struct capkm *c;	/* in this process */
+	int pid;		/* in a process of its own */
+	int played;		/* the same, on the embedded transport */
+	int sock;
+	struct t_rpc *rpc;
+	u_int64_t domain;
+	u_int64_t session;
+};
+
+static T_UNUSED void t_rpc_serve(int sock, struct t_rpc *rpc)
+{
+	struct capkm *c = NULL;
+	char token;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Sessions of the test must not live on in here. */
+	if (sock != 3)
+		dup2(sock, 3);
+	for (int fd = 4; fd < 256; fd++)
+		close(fd);
+	rpc->err = capkm_open(t_transport(), NULL, &c, NULL);
+	if (write(3, "", 1) != 1)
+		_exit(1);
+	while (read(3, &token, 1) == 1) {
+		rpc->ret = rpc->fn ? rpc->fn(c, rpc->arg) :
+				     capkm_call(c, rpc->nr, rpc->arg);
+		if (write(3, "", 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static T_UNUSED void t_rpc_turn(struct cl *cl)
+{
+	char token;
+
+	if (write(cl->sock, "", 1) != 1 || read(cl->sock, &token, 1) != 1)
+		t_die("the process of a client is gone");
+}
+
+#define t_client() (T_AT, t_client_())
+static T_UNUSED struct cl *t_client_(void)
+{
+	struct cl *cl = calloc(1, sizeof(*cl));
+	int rc = capkm_open(t_transport(), NULL, &cl->c, NULL);
+
+	if (rc)
+		t_die("capkm_open(%s): %d", t_transport(), rc);
+	return cl;
+}
+
+#define t_process() (T_AT, t_process_())
+static T_UNUSED struct cl *t_process_(void)
+{
+	struct cl *cl;
+	int pair[2];
+	char token;
+
+	if (t_embedded()) {
+		static int pids = 5000000;
+
+		capkm_test_become(++pids);
+		cl = t_client_();
+		capkm_test_become(0);
+		cl->played = pids;
+		return cl;
+	}
+	cl = calloc(1, sizeof(*cl));
+	cl->rpc = mmap(NULL, sizeof(*cl->rpc), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (cl->rpc == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		t_die("no memory for a client");
+	fflush(NULL);
+	cl->pid = fork();
+	if (!cl->pid)
+		t_rpc_serve(pair[1], cl->rpc);
+	close(pair[1]);
+	cl->sock = pair[0];
+	if (cl->pid < 0 || read(cl->sock, &token, 1) != 1 || cl->rpc->err)
+		t_die("no process for a client: %d", cl->rpc->err);
+	return cl;
+}
+
+/* Runs @fn where the client is; @arg is copied there and back. */
+static T_UNUSED int t_run(struct cl *cl, int (*fn)(struct capkm *c, void *arg),
+			  void *arg, size_t n)
+{
+	if (!cl->rpc) {
+		int rc;
+
+		capkm_test_become(cl->played);
+		rc = fn(cl->c, arg);
+		capkm_test_become(0);
+		return rc;
+	}
+	memcpy(cl->rpc->arg, arg, n);
+	cl->rpc->fn = fn;
+	t_rpc_turn(cl);
+	memcpy(arg, cl->rpc->arg, n);
+	return cl->rpc->ret;
+}
+
+/* The pid of the client's process. */
+static T_UNUSED int t_pid(const struct cl *cl)
+{
+	return cl->pid ? cl->pid : cl->played ? cl->played : getpid();
+}
+
+static T_UNUSED void t_rpc_free(struct cl *cl)
+{
+	close(cl->sock);
+	munmap(cl->rpc, sizeof(*cl->rpc));
+	cl->rpc = NULL;
+	cl->pid = 0;
+}
+
+/* The client dies: SIGKILL, or its handle is closed. */
+static T_UNUSED void t_kill(struct cl *cl)
+{
+	if (cl->pid) {
+		kill(cl->pid, SIGKILL);
+		waitpid(cl->pid, NULL, 0);
+		t_rpc_free(cl);
+	} else {
+		if (cl->played)
+			capkm_test_die(cl->c, cl->played);
+		capkm_close(cl->c);
+	}
+	free(cl);
+}
+
+/* The client closes its handle. */
+static T_UNUSED int t_close_fn(struct capkm *c, void *arg)
+{
+	capkm_close(c);
+	return 0;
+}
+
+static T_UNUSED void t_close(struct cl *cl)
+{
+	if (cl->pid) {
+		t_run(cl, t_close_fn, "", 1);
+		/* Its loop ends when nobody talks to it any more. */
+		close(cl->sock);
+		waitpid(cl->pid, NULL, 0);
+		munmap(cl->rpc, sizeof(*cl->rpc));
+	} else {
+		capkm_close(cl->c);
+	}
+	free(cl);
+}
+
+/* The call as it is, wherever the client lives. */
+static T_UNUSED int t_raw(struct cl *cl, unsigned int nr, void *arg, size_t size)
+{
+	const struct t_op *op = nr < T_OPS ? &t_ops[nr] : NULL;
+	u_int64_t saved[ARRAY_SIZE(op->arrays)];
+	struct t_rpc *rpc = cl->rpc;
+	char *room;
+
+	if (!rpc) {
+		int rc;
+
+		if (!cl->played)
+			return capkm_call(cl->c, nr, arg);
+		capkm_test_become(cl->played);
+		rc = capkm_call(cl->c, nr, arg);
+		capkm_test_become(0);
+		return rc;
+	}
+
+	/* Arrays move to the shared memory and back. */
+	memcpy(rpc->arg, arg, size);
+	room = rpc->room;
+	for (size_t i = 0; op && i < ARRAY_SIZE(op->arrays) && op->arrays[i].elem; i++) {
+		const struct t_array *a = &op->arrays[i];
+		size_t n;
+
+		if (size < op->size)
+			break;
+		saved[i] = t_get64(arg, a->ptr);
+		n = (size_t)t_get32(arg, a->len) * a->elem;
+		if (!saved[i])
+			continue;
+		if (room + n > rpc->room + T_ROOM)
+			t_die("%s: arrays are too long for a client in a process",
+			      op->name);
+		memcpy(room, (void *)(uintptr_t)saved[i], n);
+		t_put64(rpc->arg, a->ptr, (uintptr_t)room);
+		room += (n + 7) & ~7ul;
+	}
+	rpc->fn = NULL;
+	rpc->nr = nr;
+	t_rpc_turn(cl);
+	room = rpc->room;
+	for (size_t i = 0; op && i < ARRAY_SIZE(op->arrays) && op->arrays[i].elem; i++) {
+		const struct t_array *a = &op->arrays[i];
+		size_t n;
+
+		if (size < op->size)
+			break;
+		n = (size_t)t_get32(arg, a->len) * a->elem;
+		if (!saved[i])
+			continue;
+		if (a->out)
+			memcpy((void *)(uintptr_t)saved[i], room, n);
+		t_put64(rpc->arg, a->ptr, saved[i]);
+		room += (n + 7) & ~7ul;
+	}
+	memcpy(arg, rpc->arg, size);
+	return rpc->ret;
+}
+
+static T_UNUSED bool t_covers(const struct t_field *f, size_t n, unsigned int at)
+{
+	for (size_t i = 0; i < n && f[i].size; i++)
+		if (at >= f[i].at && at < f[i].at + f[i].size)
+			return true;
+	return false;
+}
+
+/*
+ * The call, with the rules of every call checked: outputs are filled with 0xcc
+ * before; on an error none of them is written but out_error_index and
+ * out_state; inputs are never written.
+ */
+static T_UNUSED int t_call(struct cl *cl, unsigned int nr, void *arg)
+{
+	const struct t_op *op = &t_ops[nr];
+	unsigned char before[T_ARG_MAX], *a = arg;
+	int rc;
+
+	t_put32(arg, 0, op->size);
+	for (size_t i = 0; i < ARRAY_SIZE(op->outs) && op->outs[i].size; i++)
+		memset(a + op->outs[i].at, 0xcc, op->outs[i].size);
+	for (size_t i = 0; i < ARRAY_SIZE(op->always) && op->always[i].size; i++)
+		memset(a + op->always[i].at, 0xcc, op->always[i].size);
+	memcpy(before, a, op->size);
+	rc = t_raw(cl, nr, arg, op->size);
+	if (rc > 0)
+		t_die("%s: returned %d", op->name, rc);
+	for (unsigned int at = 0; at < op->size; at++) {
+		if (a[at] == before[at] ||
+		    t_covers(op->always, ARRAY_SIZE(op->always), at))
+			continue;
+		if (!t_covers(op->outs, ARRAY_SIZE(op->outs), at))
+			t_die("%s: wrote to its input at offset %u", op->name, at);
+		if (rc)
+			t_die("%s: wrote to an output at offset %u and returned %d",
+			      op->name, at, rc);
+	}
+	/* A whole output that was not written stands out. */
+	for (size_t i = 0; !rc && i < ARRAY_SIZE(op->outs) && op->outs[i].size; i++) {
+		const struct t_field *f = &op->outs[i];
+		unsigned int j = 0;
+
+		while (j < f->size && a[f->at + j] == 0xcc)
+			j++;
+		if (j == f->size)
+			t_die("%s: did not write the output at offset %u", op->name,
+			      f->at);
+	}
+	return rc;
+}
+
+#define T_OK(cl, nr, arg) do {						\
+	int rc_ = t_call(cl, CAPKM_NR_##nr, arg);			\
+									\
+	if (rc_)							\
+		t_die(#nr ": %d (%s)", rc_, strerror(-rc_));		\
+} while (0)
+
+static T_UNUSED u_int64_t t_ptr(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+/* ------------------------------------------------- short forms of operations */
+
+/* An array literal of claims and its length: C({ b, 0, 8 }, { b, 10, 12 }). */
+#define C(...) (const struct capkm_claim[]){ __VA_ARGS__ }, \
+	sizeof((const struct capkm_claim[]){ __VA_ARGS__ }) / sizeof(struct capkm_claim)
+#define NO_CLAIMS ((const struct capkm_claim *)NULL), 0
+
+#define t_domain(cl) (T_AT, t_domain_(cl, CAPKM_BACKEND_SOFTWARE, 0, 0))
+#define t_domain_backend(cl, backend) (T_AT, t_domain_(cl, backend, 0, 0))
+#define t_domain_mode(cl, mode) (T_AT, t_domain_(cl, CAPKM_BACKEND_SOFTWARE, mode, 0))
+static T_UNUSED u_int64_t t_domain_(struct cl *cl, int backend, unsigned int mode,
+				    unsigned int streams)
+{
+	struct capkm_domain_create a = {
+		.backend = backend, .mode = mode, .max_streams = streams,
+	};
+
+	T_OK(cl, DOMAIN_CREATE, &a);
+	cl->domain = a.out_domain;
+	cl->session = a.out_session;
+	return a.out_domain;
+}
+
+#define t_attach(cl, domain) (T_AT, t_attach_(cl, domain, CAPKM_BACKEND_SOFTWARE))
+#define t_attach_backend(cl, domain, backend) (T_AT, t_attach_(cl, domain, backend))
+static T_UNUSED u_int64_t t_attach_(struct cl *cl, u_int64_t domain, int backend)
+{
+	struct capkm_domain_attach a = { .domain = domain, .backend = backend };
+
+	T_OK(cl, DOMAIN_ATTACH, &a);
+	cl->domain = a.out_domain;
+	cl->session = a.out_session;
+	return a.out_session;
+}
+
+#define t_domain_query(cl) (T_AT, t_domain_query_(cl))
+static T_UNUSED struct capkm_domain_query t_domain_query_(struct cl *cl)
+{
+	struct capkm_domain_query a = { 0 };
+
+	T_OK(cl, DOMAIN_QUERY, &a);
+	return a;
+}
+
+/* Nodes of the error graph. */
+#define t_failures(cl) (T_AT, t_domain_query_(cl).out_failures)
+
+#define t_stream(cl) (T_AT, t_stream_(cl))
+static T_UNUSED u_int64_t t_stream_(struct cl *cl)
+{
+	struct capkm_stream_create a = { 0 };
+
+	T_OK(cl, STREAM_CREATE, &a);
+	return a.out_stream;
+}
+
+#define t_slot(cl, stream) (T_AT, t_slot_(cl, stream))
+static T_UNUSED struct capkm_stream_query t_slot_(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_stream_query a = { .place.stream = stream };
+
+	T_OK(cl, STREAM_QUERY, &a);
+	return a;
+}
+
+#define t_buffer(cl, bytes) (T_AT, t_buffer_(cl, bytes, 0))
+#define t_shared(cl, bytes) (T_AT, t_buffer_(cl, bytes, CAPKM_BUFFER_CREATE_F_EXPORT))
+#define t_unallocated(cl, bytes) \
+	(T_AT, t_buffer_(cl, bytes, CAPKM_BUFFER_CREATE_F_UNALLOCATED))
+static T_UNUSED u_int64_t t_buffer_(struct cl *cl, u_int64_t bytes, unsigned int flags)
+{
+	struct capkm_buffer_create a = { .bytes = bytes, .flags = flags };
+
+	T_OK(cl, BUFFER_CREATE, &a);
+	return a.out_buffer;
+}
+
+#define t_open(cl, buffer) (T_AT, t_open_(cl, buffer))
+static T_UNUSED void t_open_(struct cl *cl, u_int64_t buffer)
+{
+	struct capkm_buffer_open a = { .buffer = buffer };
+
+	T_OK(cl, BUFFER_OPEN, &a);
+}
+
+static T_UNUSED int t_drop(struct cl *cl, u_int64_t buffer)
+{
+	struct capkm_buffer_close a = { .buffer = buffer };
+
+	return t_call(cl, CAPKM_NR_BUFFER_CLOSE, &a);
+}
+
+static T_UNUSED int t_reset(struct cl *cl, u_int64_t buffer, u_int64_t start,
+			    u_int64_t end)
+{
+	struct capkm_buffer_reset a = { .claim = { buffer, start, end } };
+
+	return t_call(cl, CAPKM_NR_BUFFER_RESET, &a);
+}
+
+#define T_RANGES 64
+struct t_buffer {
+	struct capkm_buffer_query q;
+	struct capkm_range r[T_RANGES];
+};
+
+#define t_buffer_query(cl, buffer) (T_AT, t_buffer_query_(cl, buffer))
+static T_UNUSED struct t_buffer t_buffer_query_(struct cl *cl, u_int64_t buffer)
+{
+	struct t_buffer b = { .q.buffer = buffer, .q.ranges_len = T_RANGES };
+
+	b.q.ranges_uptr = t_ptr(b.r);
+	T_OK(cl, BUFFER_QUERY, &b.q);
+	b.q.ranges_uptr = 0;
+	return b;
+}
+
+/* The buffer has exactly these ranges (start, end, id, state; kind as is). */
+#define t_ranges_are(cl, buffer, ...) (T_AT, t_ranges_are_(cl, buffer,		\
+	(const struct capkm_range[]){ __VA_ARGS__ },				\
+	sizeof((const struct capkm_range[]){ __VA_ARGS__ }) / sizeof(struct capkm_range)))
+#define t_no_ranges(cl, buffer) (T_AT, t_ranges_are_(cl, buffer, NULL, 0))
+static T_UNUSED void t_ranges_are_(struct cl *cl, u_int64_t buffer,
+				   const struct capkm_range *want, size_t n)
+{
+	struct t_buffer b = t_buffer_query_(cl, buffer);
+	bool same = b.q.out_ranges == n && b.q.out_claims == n;
+
+	for (size_t i = 1; same && i < n; i++)
+		same = b.r[i - 1].start <= b.r[i].start;
+	/* Ranges with the same start come in any order. */
+	for (size_t i = 0; same && i < n; i++) {
+		same = false;
+		for (size_t j = 0; !same && j < n; j++)
+			same = b.r[j].start == want[i].start &&
+			       b.r[j].end == want[i].end && b.r[j].id == want[i].id &&
+			       b.r[j].state == want[i].state;
+	}
+	if (same)
+		return;
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "# expected [%llu,%llu) id %llu state %u\n", want[i].start,
+			want[i].end, want[i].id, want[i].state);
+	for (size_t i = 0; i < b.q.out_ranges && i < T_RANGES; i++)
+		fprintf(stderr, "# found    [%llu,%llu) id %llu state %u\n", b.r[i].start,
+			b.r[i].end, b.r[i].id, b.r[i].state);
+	t_die("buffer %" PRIu64 " has other ranges", buffer);
+}
+
+struct t_enter {
+	int rc;
+	unsigned int result;
+	unsigned int error_index;
+	u_int64_t scope;
+	u_int64_t sequence;
+	unsigned int reports;
+	struct capkm_report r;
+};
+
+static T_UNUSED struct t_enter t_try_enter(struct cl *cl, u_int64_t stream,
+					   unsigned int flags, const char *label,
+					   const struct capkm_claim *reads, size_t n_reads,
+					   const struct capkm_claim *writes,
+					   size_t n_writes)
+{
+	struct t_enter e;
+	struct capkm_scope_enter a = {
+		.flags = flags, .place.stream = stream,
+		.reads_uptr = t_ptr(reads), .reads_len = n_reads,
+		.writes_uptr = t_ptr(writes), .writes_len = n_writes,
+		.label_uptr = t_ptr(label), .label_len = label ? strlen(label) : 0,
+		.reports_uptr = t_ptr(&e.r), .reports_len = 1,
+	};
+
+	memset(&e, 0xcc, sizeof(e));
+	e.rc = t_call(cl, CAPKM_NR_SCOPE_ENTER, &a);
+	e.result = a.out_result;
+	e.error_index = a.out_error_index;
+	e.scope = a.out_scope;
+	e.sequence = a.out_sequence;
+	e.reports = a.out_reports;
+	return e;
+}
+
+/* Enters and must be let in; returns the scope. */
+#define t_enter(...) (T_AT, t_enter_(__VA_ARGS__))
+static T_UNUSED u_int64_t t_enter_(struct cl *cl, u_int64_t stream,
+				   const struct capkm_claim *reads, size_t n_reads,
+				   const struct capkm_claim *writes, size_t n_writes)
+{
+	struct t_enter e = t_try_enter(cl, stream, 0, NULL, reads, n_reads, writes,
+				       n_writes);
+
+	if (e.rc)
+		t_die("SCOPE_ENTER: %d (%s)", e.rc, strerror(-e.rc));
+	if (e.result != CAPKM_CLEAN)
+		t_die("SCOPE_ENTER: result %u, kind %u, failure %llu", e.result, e.r.kind,
+		      e.r.failure);
+	if (!e.scope || e.reports)
+		t_die("SCOPE_ENTER: scope %" PRIu64 ", %u reports", e.scope, e.reports);
+	return e.scope;
+}
+
+/* Enters and must be skipped; returns the failure. */
+#define t_skip(...) (T_AT, t_skip_(__VA_ARGS__))
+static T_UNUSED u_int64_t t_skip_(struct cl *cl, u_int64_t stream, const char *label,
+				  const struct capkm_claim *reads, size_t n_reads,
+				  const struct capkm_claim *writes, size_t n_writes)
+{
+	struct t_enter e = t_try_enter(cl, stream, 0, label, reads, n_reads, writes,
+				       n_writes);
+
+	if (e.rc)
+		t_die("SCOPE_ENTER: %d (%s)", e.rc, strerror(-e.rc));
+	if (e.result != CAPKM_SKIPPED || e.scope || e.reports != 1)
+		t_die("SCOPE_ENTER: result %u, scope %" PRIu64 ", %u reports", e.result,
+		      e.scope, e.reports);
+	return e.r.failure;
+}
+
+static T_UNUSED int t_try_exit(struct cl *cl, u_int64_t scope)
+{
+	struct capkm_scope_exit a = { .scope = scope };
+
+	return t_call(cl, CAPKM_NR_SCOPE_EXIT, &a);
+}
+
+/* Well; returns the failure that the bytes carry all the same, 0 if none. */
+#define t_exit(cl, scope) (T_AT, t_exit_(cl, scope))
+static T_UNUSED u_int64_t t_exit_(struct cl *cl, u_int64_t scope)
+{
+	struct capkm_scope_exit a = { .scope = scope };
+
+	T_OK(cl, SCOPE_EXIT, &a);
+	return a.out_failure;
+}
+
+/* Badly; returns the failure. */
+#define t_exit_failed(cl, scope, text) (T_AT, t_exit_failed_(cl, scope, text))
+static T_UNUSED u_int64_t t_exit_failed_(struct cl *cl, u_int64_t scope,
+					 const char *text)
+{
+	struct capkm_scope_exit a = {
+		.scope = scope, .flags = CAPKM_SCOPE_EXIT_F_FAILED,
+		.kind = CAPKM_KIND_LAUNCH, .code = -700,
+		.text_uptr = t_ptr(text), .text_len = text ? strlen(text) : 0,
+	};
+
+	T_OK(cl, SCOPE_EXIT, &a);
+	return a.out_failure;
+}
+
+/* A scope that is entered and left well, or badly. */
+#define t_write(...) (T_AT, t_write_(__VA_ARGS__))
+static T_UNUSED void t_write_(struct cl *cl, u_int64_t stream,
+			      const struct capkm_claim *writes, size_t n)
+{
+	u_int64_t f = t_exit_(cl, t_enter_(cl, stream, NULL, 0, writes, n));
+
+	if (f)
+		t_die("a scope that went well carries failure %" PRIu64, f);
+}
+
+#define t_fail(...) (T_AT, t_fail_(__VA_ARGS__))
+static T_UNUSED u_int64_t t_fail_(struct cl *cl, u_int64_t stream,
+				  const struct capkm_claim *writes, size_t n,
+				  const char *text)
+{
+	u_int64_t f = t_exit_failed_(cl, t_enter_(cl, stream, NULL, 0, writes, n), text);
+
+	if (!f)
+		t_die("a scope that failed has no failure");
+	return f;
+}
+
+#define T_REPORTS 16
+struct t_check {
+	unsigned int result;
+	unsigned int reports;
+	u_int64_t sequence;
+	struct capkm_report r[T_REPORTS];
+};
+
+#define t_check(...) (T_AT, t_check_(__VA_ARGS__))
+static T_UNUSED struct t_check t_check_(struct cl *cl, const struct capkm_claim *claims,
+					size_t n)
+{
+	struct t_check c;
+	struct capkm_check a = {
+		.claims_uptr = t_ptr(claims), .claims_len = n,
+		.reports_uptr = t_ptr(c.r), .reports_len = T_REPORTS,
+	};
+
+	memset(&c, 0xcc, sizeof(c));
+	T_OK(cl, CHECK, &a);
+	c.result = a.out_result;
+	c.reports = a.out_reports;
+	c.sequence = a.out_sequence;
+	if ((c.result == CAPKM_CLEAN) != !c.reports)
+		t_die("CHECK: result %u with %u reports", c.result, c.reports);
+	return c;
+}
+
+/* The range may be read. */
+#define t_is_clean(cl, b, start, end) (T_AT, t_is_clean_(cl, b, start, end))
+static T_UNUSED void t_is_clean_(struct cl *cl, u_int64_t b, u_int64_t start,
+				 u_int64_t end)
+{
+	struct capkm_claim claim = { b, start, end };
+	struct t_check c = t_check_(cl, &claim, 1);
+
+	if (c.result != CAPKM_CLEAN)
+		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64
+		      " is not clean: failure %llu, kind %u, \"%s\"",
+		      start, end, b, c.r[0].failure, c.r[0].kind, c.r[0].text);
+}
+
+/* The range is tainted by @failure and nothing else decides; its report. */
+#define t_is_failed(cl, b, start, end, failure) \
+	(T_AT, t_is_failed_(cl, b, start, end, failure))
+static T_UNUSED struct capkm_report t_is_failed_(struct cl *cl, u_int64_t b,
+						 u_int64_t start, u_int64_t end,
+						 u_int64_t failure)
+{
+	struct capkm_claim claim = { b, start, end };
+	struct t_check c = t_check_(cl, &claim, 1);
+
+	if (c.result != CAPKM_TAINTED || c.reports != 1)
+		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64 ": result %u, %u reports",
+		      start, end, b, c.result, c.reports);
+	if (!c.r[0].failure || c.r[0].failure != failure || c.r[0].buffer != b)
+		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64 ": failure %llu (kind %u, "
+		      "\"%s\") of buffer %llu, expected %" PRIu64, start, end, b,
+		      c.r[0].failure, c.r[0].kind, c.r[0].text, c.r[0].buffer, failure);
+	return c.r[0];
+}
+
+/* The range is tainted, by whatever; its report. */
+#define t_is_tainted(cl, b, start, end, kind) (T_AT, t_is_tainted_(cl, b, start, end, kind))
+static T_UNUSED struct capkm_report t_is_tainted_(struct cl *cl, u_int64_t b,
+						  u_int64_t start, u_int64_t end,
+						  unsigned int kind)
+{
+	struct capkm_claim claim = { b, start, end };
+	struct t_check c = t_check_(cl, &claim, 1);
+
+	if (c.result != CAPKM_TAINTED || c.reports != 1 || c.r[0].kind != kind)
+		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64
+		      ": result %u, %u reports, kind %u \"%s\", expected kind %u",
+		      start, end, b, c.result, c.reports, c.r[0].kind, c.r[0].text, kind);
+	return c.r[0];
+}
+
+/* The range is being written by @scope. */
+#define t_is_open(cl, b, start, end, scope) (T_AT, t_is_open_(cl, b, start, end, scope))
+static T_UNUSED void t_is_open_(struct cl *cl, u_int64_t b, u_int64_t start,
+				u_int64_t end, u_int64_t scope)
+{
+	struct capkm_report r = t_is_tainted_(cl, b, start, end, CAPKM_KIND_IN_PROGRESS);
+
+	if (r.scope != scope || r.failure || r.graph)
+		t_die("in progress: scope %llu, graph %llu, failure %llu, expected scope %"
+		      PRIu64, r.scope, r.graph, r.failure, scope);
+}
+
+static T_UNUSED int t_try_taint(struct cl *cl, const struct capkm_claim *claims,
+				size_t n, u_int64_t failure, const char *text,
+				u_int64_t *out)
+{
+	struct capkm_taint a = {
+		.claims_uptr = t_ptr(claims), .claims_len = n, .failure = failure,
+		.kind = failure ? 0 : CAPKM_KIND_IO, .code = failure ? 0 : -5,
+		.text_uptr = t_ptr(text), .text_len = text ? strlen(text) : 0,
+	};
+	int rc = t_call(cl, CAPKM_NR_TAINT, &a);
+
+	*out = rc ? 0 : a.out_failure;
+	return rc;
+}
+
+/* A new failure with @text, or an existing one; returns it. */
+#define t_taint(cl, text, ...) (T_AT, t_taint_(cl, __VA_ARGS__, 0, text))
+#define t_taint_with(cl, failure, ...) (T_AT, t_taint_(cl, __VA_ARGS__, failure, NULL))
+static T_UNUSED u_int64_t t_taint_(struct cl *cl, const struct capkm_claim *claims,
+				   size_t n, u_int64_t failure, const char *text)
+{
+	u_int64_t out;
+	int rc = t_try_taint(cl, claims, n, failure, text, &out);
+
+	if (rc)
+		t_die("TAINT: %d (%s)", rc, strerror(-rc));
+	return out;
+}
+
+#define t_written(...) (T_AT, t_written_(__VA_ARGS__))
+static T_UNUSED void t_written_(struct cl *cl, const struct capkm_claim *claims, size_t n)
+{
+	struct capkm_written a = { .claims_uptr = t_ptr(claims), .claims_len = n };
+
+	T_OK(cl, WRITTEN, &a);
+}
+
+/* ------------------------------------------------------------------ windows */
+
+#define t_prepare(cl, stream) (T_AT, t_prepare_(cl, stream, 0))
+#define t_prepare_cookie(cl, stream, cookie) (T_AT, t_prepare_(cl, stream, cookie))
+static T_UNUSED u_int64_t t_prepare_(struct cl *cl, u_int64_t stream, u_int64_t cookie)
+{
+	struct capkm_window_prepare a = { .place.stream = stream, .cookie = cookie };
+
+	T_OK(cl, WINDOW_PREPARE, &a);
+	if (a.out_state != CAPKM_WINDOW_PREPARE || !a.out_window)
+		t_die("WINDOW_PREPARE: state %u, window %llu", a.out_state, a.out_window);
+	return a.out_window;
+}
+
+struct t_state {
+	int rc;
+	unsigned int state;
+};
+
+static T_UNUSED struct t_state t_try_prepare(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_window_prepare a = { .place.stream = stream };
+	int rc = t_call(cl, CAPKM_NR_WINDOW_PREPARE, &a);
+
+	return (struct t_state){ rc, a.out_state };
+}
+
+static T_UNUSED struct t_state t_try_begin(struct cl *cl, u_int64_t stream,
+					   unsigned int flags)
+{
+	struct capkm_window_begin a = { .place.stream = stream, .flags = flags };
+	int rc = t_call(cl, CAPKM_NR_WINDOW_BEGIN, &a);
+
+	return (struct t_state){ rc, a.out_state };
+}
+
+static T_UNUSED struct t_state t_try_end(struct cl *cl, u_int64_t stream,
+					 unsigned int flags)
+{
+	struct capkm_window_end a = { .place.stream = stream, .flags = flags };
+	int rc = t_call(cl, CAPKM_NR_WINDOW_END, &a);
+
+	return (struct t_state){ rc, a.out_state };
+}
+
+#define t_begin(cl, stream) (T_AT, t_begin_(cl, stream))
+static T_UNUSED u_int64_t t_begin_(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_window_begin a = { .place.stream = stream };
+
+	T_OK(cl, WINDOW_BEGIN, &a);
+	return a.out_window;
+}
+
+/* Prepares and begins on a software slot. */
+#define t_record(cl, stream) (T_AT, t_record_(cl, stream))
+static T_UNUSED u_int64_t t_record_(struct cl *cl, u_int64_t stream)
+{
+	u_int64_t w = t_prepare_(cl, stream, 0);
+
+	if (t_begin_(cl, stream) != w)
+		t_die("WINDOW_BEGIN: another window than WINDOW_PREPARE's");
+	return w;
+}
+
+#define t_end(cl, stream) (T_AT, t_end_(cl, stream))
+static T_UNUSED struct capkm_window_end t_end_(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_window_end a = { .place.stream = stream };
+
+	T_OK(cl, WINDOW_END, &a);
+	return a;
+}
+
+struct t_seal {
+	int rc;
+	unsigned int result;
+	unsigned int reports;
+	u_int64_t graph;
+	struct capkm_report r[4];
+};
+
+static T_UNUSED struct t_seal t_try_seal(struct cl *cl, u_int64_t window,
+					 unsigned int flags)
+{
+	struct t_seal s;
+	struct capkm_window_seal a = {
+		.window = window, .flags = flags, .reports_len = 4,
+		.reports_uptr = t_ptr(s.r),
+	};
+
+	memset(&s, 0xcc, sizeof(s));
+	s.rc = t_call(cl, CAPKM_NR_WINDOW_SEAL, &a);
+	s.result = a.out_result;
+	s.reports = a.out_reports;
+	s.graph = a.out_graph;
+	return s;
+}
+
+/* Must be sealed; returns the graph. */
+#define t_seal(cl, window) (T_AT, t_seal_(cl, window, 0))
+#define t_seal_flags(cl, window, flags) (T_AT, t_seal_(cl, window, flags))
+static T_UNUSED u_int64_t t_seal_(struct cl *cl, u_int64_t window, unsigned int flags)
+{
+	struct t_seal s = t_try_seal(cl, window, flags);
+
+	if (s.rc)
+		t_die("WINDOW_SEAL: %d (%s)", s.rc, strerror(-s.rc));
+	if (s.result != CAPKM_CLEAN || !s.graph || s.reports)
+		t_die("WINDOW_SEAL: result %u, graph %" PRIu64 ", %u reports \"%s\"",
+		      s.result, s.graph, s.reports, s.r[0].text);
+	return s.graph;
+}
+
+/* Must be refused; the reports say why. */
+#define t_seal_refused(cl, window) (T_AT, t_seal_refused_(cl, window))
+static T_UNUSED struct t_seal t_seal_refused_(struct cl *cl, u_int64_t window)
+{
+	struct t_seal s = t_try_seal(cl, window, 0);
+
+	if (s.rc)
+		t_die("WINDOW_SEAL: %d (%s)", s.rc, strerror(-s.rc));
+	if (s.result != CAPKM_REFUSED || s.graph)
+		t_die("WINDOW_SEAL: result %u, graph %" PRIu64, s.result, s.graph);
+	return s;
+}
+
+/* Records one scope over the claims and seals; returns the graph. */
+#define t_graph(...) (T_AT, t_graph_(__VA_ARGS__))
+static T_UNUSED u_int64_t t_graph_(struct cl *cl, u_int64_t stream,
+				   const struct capkm_claim *reads, size_t n_reads,
+				   const struct capkm_claim *writes, size_t n_writes)
+{
+	u_int64_t w = t_record_(cl, stream);
+
+	t_exit_(cl, t_enter_(cl, stream, reads, n_reads, writes, n_writes));
+	t_end_(cl, stream);
+	return t_seal_(cl, w, 0);
+}
+
+#define t_refuse(cl, window, text) (T_AT, t_refuse_(cl, window, text))
+static T_UNUSED struct t_seal t_refuse_(struct cl *cl, u_int64_t window,
+					const char *text)
+{
+	struct t_seal s;
+	struct capkm_window_refuse a = {
+		.window = window, .code = 901, .text_uptr = t_ptr(text),
+		.text_len = text ? strlen(text) : 0,
+		.reports_len = 4, .reports_uptr = t_ptr(s.r),
+	};
+
+	memset(&s, 0xcc, sizeof(s));
+	T_OK(cl, WINDOW_REFUSE, &a);
+	s.rc = 0;
+	s.reports = a.out_reports;
+	return s;
+}
+
+#define t_abort(cl, stream) (T_AT, t_abort_(cl, stream))
+static T_UNUSED u_int64_t t_abort_(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_window_abort a = { .place.stream = stream };
+
+	T_OK(cl, WINDOW_ABORT, &a);
+	return a.out_window;
+}
+
+static T_UNUSED int t_abandon(struct cl *cl, u_int64_t window)
+{
+	struct capkm_window_abandon a = { .window = window };
+
+	return t_call(cl, CAPKM_NR_WINDOW_ABANDON, &a);
+}
+
+struct t_window {
+	struct capkm_window_query q;
+	struct capkm_report r[4];
+};
+
+#define t_window(cl, window) (T_AT, t_window_(cl, window))
+static T_UNUSED struct t_window t_window_(struct cl *cl, u_int64_t window)
+{
+	struct t_window w = { .q.window = window, .q.reports_len = 4 };
+
+	w.q.reports_uptr = t_ptr(w.r);
+	T_OK(cl, WINDOW_QUERY, &w.q);
+	w.q.reports_uptr = 0;
+	return w;
+}
+
+struct t_take {
+	int rc;
+	unsigned int claims, retained, reports;
+	struct capkm_claim c[32];
+	struct capkm_retained h[8];
+	struct capkm_report r[2];
+};
+
+static T_UNUSED struct t_take t_try_take(struct cl *cl, u_int64_t window,
+					 unsigned int flags)
+{
+	struct t_take t;
+	struct capkm_window_take a = {
+		.window = window, .flags = flags,
+		.claims_uptr = t_ptr(t.c), .claims_len = ARRAY_SIZE(t.c),
+		.retained_uptr = t_ptr(t.h), .retained_len = ARRAY_SIZE(t.h),
+		.reports_uptr = t_ptr(t.r), .reports_len = ARRAY_SIZE(t.r),
+	};
+
+	memset(&t, 0xcc, sizeof(t));
+	t.rc = t_call(cl, CAPKM_NR_WINDOW_TAKE, &a);
+	t.claims = a.out_claims;
+	t.retained = a.out_retained;
+	t.reports = a.out_reports;
+	return t;
+}
+
+#define t_take(cl, window, flags) (T_AT, t_take_(cl, window, flags))
+static T_UNUSED struct t_take t_take_(struct cl *cl, u_int64_t window,
+				      unsigned int flags)
+{
+	struct t_take t = t_try_take(cl, window, flags);
+
+	if (t.rc)
+		t_die("WINDOW_TAKE: %d (%s)", t.rc, strerror(-t.rc));
+	return t;
+}
+
+/* What was recorded is exactly this, in this order. */
+#define t_take_is(cl, window, ...) (T_AT, t_take_is_(cl, window, __VA_ARGS__))
+static T_UNUSED void t_take_is_(struct cl *cl, u_int64_t window,
+				const struct capkm_claim *want, size_t n)
+{
+	struct t_take t = t_take_(cl, window, CAPKM_WINDOW_TAKE_F_REWIND);
+	bool same = t.claims == n;
+
+	for (size_t i = 0; same && i < n; i++)
+		same = !memcmp(&t.c[i], &want[i], sizeof(*want));
+	if (same)
+		return;
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "# expected %llu [%llu,%llu)\n", want[i].buffer,
+			want[i].start, want[i].end);
+	for (size_t i = 0; i < t.claims; i++)
+		fprintf(stderr, "# found    %llu [%llu,%llu)\n", t.c[i].buffer, t.c[i].start,
+			t.c[i].end);
+	t_die("window %" PRIu64 " recorded something else", window);
+}
+
+static T_UNUSED int t_try_record(struct cl *cl, u_int64_t window, unsigned int flags,
+				 const struct capkm_claim *reads, size_t n_reads,
+				 const struct capkm_claim *writes, size_t n_writes)
+{
+	struct capkm_window_record a = {
+		.window = window, .flags = flags,
+		.reads_uptr = t_ptr(reads), .reads_len = n_reads,
+		.writes_uptr = t_ptr(writes), .writes_len = n_writes,
+	};
+
+	return t_call(cl, CAPKM_NR_WINDOW_RECORD, &a);
+}
+
+#define t_window_fail(cl, window, stream, code, label, text) \
+	(T_AT, t_window_fail_(cl, window, stream, code, label, text))
+static T_UNUSED struct capkm_window_fail
+t_window_fail_(struct cl *cl, u_int64_t window, u_int64_t stream, int code,
+	       const char *label, const char *text)
+{
+	struct capkm_window_fail a = {
+		.window = window, .stream = stream, .kind = CAPKM_KIND_DRIVER,
+		.code = code, .label_uptr = t_ptr(label),
+		.label_len = label ? strlen(label) : 0,
+		.text_uptr = t_ptr(text), .text_len = text ? strlen(text) : 0,
+	};
+
+	T_OK(cl, WINDOW_FAIL, &a);
+	return a;
+}
+
+static T_UNUSED int t_retain(struct cl *cl, u_int64_t window, u_int64_t address,
+			     u_int64_t bytes, unsigned int mode)
+{
+	struct capkm_window_retain a = {
+		.window = window,
+		.retained = {
+			.address = address, .bytes = bytes, .cookie = address + 1,
+			.epoch = 3, .mode = mode,
+		},
+	};
+
+	return t_call(cl, CAPKM_NR_WINDOW_RETAIN, &a);
+}
+
+/* ------------------------------------------------------------------- graphs */
+
+struct t_replay {
+	int rc;
+	unsigned int result;
+	unsigned int reports;
+	struct capkm_report r;
+};
+
+static T_UNUSED struct t_replay t_try_replay(struct cl *cl, u_int64_t graph,
+					     u_int64_t stream)
+{
+	struct t_replay t;
+	struct capkm_graph_replay_begin a = {
+		.graph = graph, .place.stream = stream, .reports_len = 1,
+		.reports_uptr = t_ptr(&t.r),
+	};
+
+	memset(&t, 0xcc, sizeof(t));
+	t.rc = t_call(cl, CAPKM_NR_GRAPH_REPLAY_BEGIN, &a);
+	t.result = a.out_result;
+	t.reports = a.out_reports;
+	return t;
+}
+
+#define t_replay_begin(cl, graph, stream) (T_AT, t_replay_begin_(cl, graph, stream))
+static T_UNUSED void t_replay_begin_(struct cl *cl, u_int64_t graph, u_int64_t stream)
+{
+	struct t_replay t = t_try_replay(cl, graph, stream);
+
+	if (t.rc || t.result != CAPKM_CLEAN || t.reports)
+		t_die("GRAPH_REPLAY_BEGIN: %d, result %u, %u reports", t.rc, t.result,
+		      t.reports);
+}
+
+static T_UNUSED int t_try_replay_end(struct cl *cl, u_int64_t graph)
+{
+	struct capkm_graph_replay_end a = { .graph = graph };
+
+	return t_call(cl, CAPKM_NR_GRAPH_REPLAY_END, &a);
+}
+
+/* Well, or with @text badly; returns the failure, 0 if none. */
+#define t_replay_end(cl, graph, text) (T_AT, t_replay_end_(cl, graph, text))
+static T_UNUSED u_int64_t t_replay_end_(struct cl *cl, u_int64_t graph, const char *text)
+{
+	struct capkm_graph_replay_end a = {
+		.graph = graph, .flags = text ? CAPKM_SCOPE_EXIT_F_FAILED : 0,
+		.kind = text ? CAPKM_KIND_DRIVER : 0, .code = text ? 719 : 0,
+		.text_uptr = t_ptr(text), .text_len = text ? strlen(text) : 0,
+	};
+
+	T_OK(cl, GRAPH_REPLAY_END, &a);
+	return a.out_failure;
+}
+
+#define t_replay(cl, graph, stream) (T_AT, t_replay_(cl, graph, stream))
+static T_UNUSED void t_replay_(struct cl *cl, u_int64_t graph, u_int64_t stream)
+{
+	t_replay_begin_(cl, graph, stream);
+	if (t_replay_end_(cl, graph, NULL))
+		t_die("a replay that went well has a failure");
+}
+
+static T_UNUSED int t_destroy(struct cl *cl, u_int64_t graph)
+{
+	struct capkm_graph_destroy a = { .graph = graph };
+
+	return t_call(cl, CAPKM_NR_GRAPH_DESTROY, &a);
+}
+
+struct t_graph {
+	struct capkm_graph_query q;
+	struct capkm_claim c[32];
+};
+
+#define t_graph_query(cl, graph, flags) (T_AT, t_graph_query_(cl, graph, flags))
+static T_UNUSED struct t_graph t_graph_query_(struct cl *cl, u_int64_t graph,
+					      unsigned int flags)
+{
+	struct t_graph g = { .q.graph = graph, .q.flags = flags, .q.claims_len = 32 };
+
+	g.q.claims_uptr = t_ptr(g.c);
+	T_OK(cl, GRAPH_QUERY, &g.q);
+	g.q.claims_uptr = 0;
+	return g;
+}
+
+/* The graph's writes, inputs or seen claims are exactly these. */
+#define t_graph_is(cl, graph, flags, ...) \
+	(T_AT, t_graph_is_(cl, graph, flags, __VA_ARGS__))
+static T_UNUSED void t_graph_is_(struct cl *cl, u_int64_t graph, unsigned int flags,
+				 const struct capkm_claim *want, size_t n)
+{
+	struct t_graph g = t_graph_query_(cl, graph, flags);
+	bool same = g.q.out_claims == n;
+
+	for (size_t i = 0; same && i < n; i++)
+		same = !memcmp(&g.c[i], &want[i], sizeof(*want));
+	if (same)
+		return;
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "# expected %llu [%llu,%llu)\n", want[i].buffer,
+			want[i].start, want[i].end);
+	for (size_t i = 0; i < g.q.out_claims; i++)
+		fprintf(stderr, "# found    %llu [%llu,%llu)\n", g.c[i].buffer, g.c[i].start,
+			g.c[i].end);
+	t_die("graph %" PRIu64 " has other claims", graph);
+}
+
+struct t_failure {
+	int rc;
+	struct capkm_failure_query q;
+	struct capkm_report r;
+	struct capkm_hop h[20];
+	struct capkm_claim c[32];
+	char stack[CAPKM_STACK_MAX];
+};
+
+static T_UNUSED struct t_failure t_try_failure(struct cl *cl, u_int64_t failure,
+					       u_int64_t buffer)
+{
+	struct t_failure f;
+
+	memset(&f, 0xcc, sizeof(f));
+	f.q = (struct capkm_failure_query){
+		.failure = failure, .buffer = buffer,
+		.reports_uptr = t_ptr(&f.r), .reports_len = 1,
+		.hops_uptr = t_ptr(f.h), .hops_len = ARRAY_SIZE(f.h),
+		.carriers_uptr = t_ptr(f.c), .carriers_len = ARRAY_SIZE(f.c),
+		.stack_uptr = t_ptr(f.stack), .stack_len = sizeof(f.stack),
+	};
+	f.rc = t_call(cl, CAPKM_NR_FAILURE_QUERY, &f.q);
+	return f;
+}
+
+#define t_failure(cl, failure, buffer) (T_AT, t_failure_(cl, failure, buffer))
+static T_UNUSED struct t_failure t_failure_(struct cl *cl, u_int64_t failure,
+					    u_int64_t buffer)
+{
+	struct t_failure f = t_try_failure(cl, failure, buffer);
+
+	if (f.rc || f.q.out_reports != 1 || f.r.failure != failure)
+		t_die("FAILURE_QUERY %" PRIu64 ": %d, %u reports, failure %llu", failure,
+		      f.rc, f.q.out_reports, f.r.failure);
+	return f;
+}
+
+/* --------------------------------------------------------------- whole state */
+
+/*
+ * Everything that the client can see, as text. Two dumps are equal if and only
+ * if nothing happened between them. Ids are small here; a buffer that the
+ * client does not hold shows as its error.
+ */
+#define T_DUMP_IDS 48
+
+static T_UNUSED void t_dump_report(FILE *f, const struct capkm_report *r)
+{
+	fprintf(f, "\treport %llu kind %u code %d of %llu [%llu,%llu) scope %llu graph %llu "
+		"window %llu stream %llu session %llu at %llu carriers %u hops %u "
+		"\"%s\" \"%s\"\n", r->failure, r->kind, r->code, r->buffer, r->start,
+		r->end, r->scope, r->graph, r->window, r->stream, r->session, r->sequence,
+		r->carriers, r->hops, r->label, r->text);
+}
+
+static T_UNUSED char *t_dump(struct cl *cl)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	struct capkm_domain_query d = { 0 };
+	int rc = t_call(cl, CAPKM_NR_DOMAIN_QUERY, &d);
+
+	fprintf(f, "domain %d", rc);
+	if (!rc)
+		fprintf(f, ": %llu session %llu state %u mode %o sessions %u sequence %llu "
+			"buffers %llu streams %llu scopes %llu windows %llu orphans %llu "
+			"graphs %llu failures %llu claims %llu reports %llu history %llu",
+			d.out_domain, d.out_session, d.out_state, d.out_mode, d.out_sessions,
+			d.out_sequence, d.out_buffers, d.out_streams, d.out_scopes,
+			d.out_windows, d.out_orphans, d.out_graphs, d.out_failures,
+			d.out_claims, d.out_reports, d.out_history);
+	fprintf(f, "\n");
+	for (u_int64_t id = 1; !rc && id <= T_DUMP_IDS; id++) {
+		struct t_buffer b = {
+			.q = { .buffer = id, .ranges_len = T_RANGES,
+			       .ranges_uptr = t_ptr(b.r) },
+		};
+		struct t_window w = {
+			.q = { .window = id, .reports_len = 2,
+			       .reports_uptr = t_ptr(w.r) },
+		};
+		struct t_failure x = t_try_failure(cl, id, 0);
+		int e;
+
+		e = t_call(cl, CAPKM_NR_BUFFER_QUERY, &b.q);
+		if (!e) {
+			fprintf(f, "buffer %llu: %llu sequence %llu claims %llu failures %llu "
+				"session %llu state %u holders %u uses %u\n", b.q.buffer,
+				b.q.out_bytes, b.q.out_sequence, b.q.out_claims,
+				b.q.out_failures, b.q.out_session, b.q.out_state,
+				b.q.out_holders, b.q.out_uses);
+			for (u_int32_t i = 0; i < b.q.out_ranges; i++)
+				fprintf(f, "\t[%llu,%llu) %llu state %u kind %u\n",
+					b.r[i].start, b.r[i].end, b.r[i].id, b.r[i].state,
+					b.r[i].kind);
+		} else if (e != -ENOENT) {
+			fprintf(f, "buffer %" PRIu64 ": %d\n", id, e);
+		}
+		e = t_call(cl, CAPKM_NR_WINDOW_QUERY, &w.q);
+		if (!e) {
+			fprintf(f, "window %llu: owner %llu session %llu cookie %llu graph "
+				"%llu slot %u state %u verdict %u cache %u doomed %u "
+				"recorded %llu bytes %llu inputs %llu retained %llu/%llu "
+				"launches %llu foreign %llu failures %llu after %llu closed "
+				"%d\n", w.q.window, w.q.out_owner, w.q.out_session,
+				w.q.out_cookie, w.q.out_graph, w.q.out_slot, w.q.out_state,
+				w.q.out_verdict, w.q.out_capture_cache, w.q.out_doomed,
+				w.q.out_recorded, w.q.out_bytes, w.q.out_inputs,
+				w.q.out_retained, w.q.out_retained_bytes, w.q.out_launches,
+				w.q.out_foreign_launches, w.q.out_failures,
+				w.q.out_failed_after, !!w.q.out_closed_ns);
+			for (u_int32_t i = 0; i < w.q.out_reports && i < 2; i++)
+				t_dump_report(f, &w.r[i]);
+		} else if (e != -ENOENT) {
+			fprintf(f, "window %" PRIu64 ": %d\n", id, e);
+		}
+		for (unsigned int set = 0; set < 3; set++) {
+			struct t_graph g = {
+				.q = { .graph = id, .flags = set, .claims_len = 32,
+				       .claims_uptr = t_ptr(g.c) },
+			};
+
+			e = t_call(cl, CAPKM_NR_GRAPH_QUERY, &g.q);
+			if (e) {
+				if (e != -ENOENT)
+					fprintf(f, "graph %" PRIu64 ": %d\n", id, e);
+				break;
+			}
+			if (!set)
+				fprintf(f, "graph %llu: window %llu writes %llu inputs %llu "
+					"seen %llu retained %llu replays %llu failed %llu "
+					"replaying %u\n", g.q.graph, g.q.out_window,
+					g.q.out_writes, g.q.out_inputs, g.q.out_seen,
+					g.q.out_retained, g.q.out_replays,
+					g.q.out_failed_replays, g.q.out_replaying);
+			for (u_int32_t i = 0; i < g.q.out_claims && i < 32; i++)
+				fprintf(f, "\tset %u: %llu [%llu,%llu)\n", set,
+					g.c[i].buffer, g.c[i].start, g.c[i].end);
+		}
+		if (!x.rc) {
+			fprintf(f, "failure %" PRIu64 ": skips %llu dropped %llu stack %u\n",
+				id, x.q.out_skips, x.q.out_dropped, x.q.out_stack);
+			t_dump_report(f, &x.r);
+			for (u_int32_t i = 0; i < x.q.out_carriers && i < 32; i++)
+				fprintf(f, "\tcarrier %llu [%llu,%llu)\n", x.c[i].buffer,
+					x.c[i].start, x.c[i].end);
+		}
+		if (id <= 8) {
+			struct capkm_stream_query s = { .place.stream = id };
+
+			e = t_call(cl, CAPKM_NR_STREAM_QUERY, &s);
+			if (e)
+				fprintf(f, "slot of %" PRIu64 ": %d\n", id, e);
+			else
+				fprintf(f, "slot %u: state %u window %llu owner %llu scopes "
+					"%llu sequence %llu\n", s.out_slot, s.out_state,
+					s.out_window, s.out_owner, s.out_scopes,
+					s.out_sequence);
+		}
+	}
+	fclose(f);
+	return text;
+}
+
+/* Nothing has happened since @before, which is freed. */
+#define t_unchanged(cl, before) (T_AT, t_unchanged_(cl, before))
+static T_UNUSED void t_unchanged_(struct cl *cl, char *before)
+{
+	char *now = t_dump(cl), *a = before, *b = now;
+
+	if (strcmp(before, now)) {
+		/* The first line that differs says it. */
+		while (*a && *b && !strncmp(a, b, strcspn(a, "\n") + 1)) {
+			a += strcspn(a, "\n") + 1;
+			b += strcspn(b, "\n") + 1;
+		}
+		t_die("something has changed:\n# was %.*s\n# is  %.*s",
+		      (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
+	}
+	free(before);
+	free(now);
+}
+
+/* A call that must fail with @errno and change nothing for any of the clients. */
+#define T_REFUSED(cl, rc, call) do {					\
+	char *before_ = (T_AT, t_dump(cl));				\
+	int got_ = (call);						\
+									\
+	T_AT;								\
+	if (got_ != (rc))						\
+		t_die(#call ": %d, expected %d", got_, rc);		\
+	t_unchanged_(cl, before_);					\
+} while (0)
+
+/* The domain is as it was when it was created, but for its history. */
+#define t_is_empty(cl) (T_AT, t_is_empty_(cl))
+static T_UNUSED void t_is_empty_(struct cl *cl)
+{
+	struct capkm_domain_query d = t_domain_query_(cl);
+
+	if (d.out_scopes || d.out_windows || d.out_graphs || d.out_failures ||
+	    d.out_claims || d.out_buffers)
+		t_die("left over: scopes %llu windows %llu graphs %llu failures %llu claims "
+		      "%llu buffers %llu", d.out_scopes, d.out_windows, d.out_graphs,
+		      d.out_failures, d.out_claims, d.out_buffers);
+}
+
+/*
+ * The engine has never been in a state that cannot be and, under LeakSanitizer,
+ * everything that was taken has been given back.
+ */
+extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+#define t_no_leaks() (T_AT, t_no_leaks_())
+static T_UNUSED void t_no_leaks_(void)
+{
+	if (capkm_test_check_count())
+		t_die("the engine found itself in an impossible state");
+	if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
+		t_die("memory has leaked");
+}
+
+#endif /* CAPKM_TEST_H */
