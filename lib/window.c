@@ -279,7 +279,8 @@ static void disarm(struct capkm *c, const struct capkm_window_end *closed)
 }
 
 /* A window that could not be sealed must not wait for ever. */
-static void give_up(struct capkm *c, uint64_t window, int rc)
+static int give_up(struct capkm *c, uint64_t window, int rc,
+		   struct capkm_error *err)
 {
 	const struct capkm_cause cause = {
 		.kind = CAPKM_KIND_GENERIC,
@@ -289,6 +290,9 @@ static void give_up(struct capkm *c, uint64_t window, int rc)
 	struct capkm_answer a = { .sz = sizeof(a) };
 
 	refuse_window(c, window, &cause, &a, NULL);
+	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+		"end_capture: window %" PRIu64 " could not be sealed and is refused: %s",
+		window, capkm_means(c, CAPKM_NR_WINDOW_SEAL, rc));
 }
 
 static void copy_reports(struct capkm_answer *to,
@@ -322,11 +326,9 @@ static int close_window(struct capkm *c, const struct capkm_where *where,
 		disarm(c, &closed);
 		return rc;
 	}
-	rc = seal(c, closed.out_window, 0, graph, &a, err);
-	if (rc) {
-		give_up(c, closed.out_window, rc);
-		return rc;
-	}
+	rc = seal(c, closed.out_window, 0, graph, &a, NULL);
+	if (rc)
+		return give_up(c, closed.out_window, rc, err);
 	copy_reports(answer, &a);
 	return a.out_result == CAPKM_REFUSED ?
 		explain_refusal(&closed, &a, err) : 0;
