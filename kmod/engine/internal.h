@@ -33,6 +33,7 @@
 
 extern unsigned int capkm_linger_s;
 
+struct array;
 struct buffer;
 struct call;
 struct client;
@@ -475,7 +476,34 @@ void ck_domain_unlist(struct domain *d);
 
 void ck_buffer_fill(const struct buffer *b, struct capkm_buffer_query *q);
 
+/* ---- ranges that a call names ---- */
+
+/* A claim that ck_targets_check() has found good. */
+struct target ck_target(struct call *c, const struct capkm_claim *claim);
+/*
+ * Are all claims good? @base: number of the first, for @bad, which gets the
+ * number of the first that is not. @writes: is there memory to write to?
+ */
+int ck_targets_check(struct call *c, const struct array *claims, u32 base,
+		     bool writes, u32 *bad);
+/* Adds what the exit of a scope over @writes needs. */
+void ck_targets_need(struct call *c, const struct array *writes,
+		     struct need *need);
+
 /* ---- windows, scopes, graphs ---- */
+
+/* A window of the calling client, by id: any, or one that is CLOSING. */
+int ck_window_own(struct call *c, u64 id, struct window **out);
+int ck_window_closing(struct call *c, u64 id, struct window **out);
+/* Adds what recording the claims in @w needs on top. */
+void ck_window_need(struct call *c, const struct window *w,
+		    const struct array *reads, const struct array *writes,
+		    struct need *need);
+/* Recorded work writes the range; reads it, and nothing before had written it. */
+void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
+		     struct stock *st);
+void ck_window_read(struct window *w, struct buffer *b, u64 start, u64 end,
+		    struct stock *st);
 
 bool ck_window_recording(const struct window *w);
 void ck_window_doom(struct window *w, struct failure *f, struct stock *back);

@@ -1,98 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Scopes: the bracket around one unit of device work; and the scopes of zero
- * length, TAINT and WRITTEN. All that an exit may need is bought at the enter.
+ * Scopes: the bracket around one unit of device work. All that an exit may need
+ * is bought at the enter.
  */
 #include "internal.h"
-
-static bool empty(const struct capkm_claim *claim)
-{
-	return claim->start == claim->end;
-}
-
-static struct target target(struct call *c, const struct capkm_claim *claim)
-{
-	struct target t = {};
-
-	ck_session_target(c->session, claim, &t);
-	return t;
-}
-
-/* Are all claims good? @base: number of the first, for out_error_index. */
-static int check_claims(struct call *c, const struct array *claims, u32 base,
-			bool writes, u32 *bad)
-{
-	const struct capkm_claim *claim = claims->data;
-	struct target t;
-	u32 i;
-	int err;
-
-	for (i = 0; i < claims->len; i++) {
-		err = ck_session_target(c->session, &claim[i], &t);
-		if (!err && writes && t.buffer->unallocated)
-			err = -EINVAL;
-		if (err) {
-			*bad = base + i;
-			c->say_error = true;
-			return err;
-		}
-	}
-	return 0;
-}
-
-/* What the exit of a scope of zero length over @writes needs. */
-static void need_for_writes(struct call *c, const struct array *writes,
-			    struct need *need)
-{
-	const struct capkm_claim *claim = writes->data;
-	struct target t;
-	u32 i;
-
-	for (i = 0; i < writes->len; i++) {
-		if (empty(&claim[i]))
-			continue;
-		t = target(c, &claim[i]);
-		need->n[STOCK_CLAIM] += 1 + ck_taint_depth(&t);
-		need->n[STOCK_CARRIER]++;
-	}
-}
-
-/* What recording the claims in a window needs on top. */
-static void need_for_window(struct call *c, const struct window *w,
-			    const struct array *reads,
-			    const struct array *writes, struct need *need)
-{
-	const struct capkm_claim *claim = reads->data;
-	u32 i;
-
-	for (i = 0; i < reads->len; i++)
-		need->n[STOCK_CLAIM] +=
-			ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
-				    claim[i].start, claim[i].end, NULL, NULL);
-	need->n[STOCK_CLAIM] += writes->len;
-	need->n[STOCK_USE] += reads->len + writes->len;
-}
-
-/* ---- recording ---- */
-
-static void record_key(struct window *w, struct buffer *b, u64 start, u64 end,
-		       struct stock *st)
-{
-	struct use *use = ck_use_get(&w->uses, b, NULL, st);
-
-	if (ck_use_add(&use->writes, start, end, st)) {
-		w->recorded++;
-		w->bytes += min(end - start, U64_MAX - w->bytes);
-	}
-}
-
-static void record_input(struct window *w, struct buffer *b, u64 start,
-			 u64 end, struct stock *st)
-{
-	struct use *use = ck_use_get(&w->uses, b, NULL, st);
-
-	w->inputs += ck_use_add(&use->inputs, start, end, st);
-}
 
 void ck_scopes_count_recorded(struct window *w)
 {
@@ -106,8 +17,8 @@ void ck_scopes_count_recorded(struct window *w)
 			continue;
 		link_for_each(k, &s->claims) {
 			c = link_entry(k, struct claim, sib);
-			record_key(w, c->buffer, c->span.start, c->span.end,
-				   &s->stock);
+			ck_window_wrote(w, c->buffer, c->span.start,
+					c->span.end, &s->stock);
 		}
 	}
 }
@@ -128,8 +39,8 @@ static void settle(struct scope *s, struct failure *f, u64 tick)
 		t.end = c->span.end;
 		t.buffer->sequence = tick;
 		if (recorded) {
-			record_key(s->window, t.buffer, t.start, t.end,
-				   &s->stock);
+			ck_window_wrote(s->window, t.buffer, t.start, t.end,
+					&s->stock);
 			ck_taint_clear_recorded(&t, s->window, s->enter,
 						&s->stock);
 			ck_taint_record(c, s->window, tick);
@@ -158,7 +69,7 @@ static void drop_inputs(struct scope *s, bool record)
 		link_del(&c->sib);
 		ck_stock_give(&s->stock, STOCK_CLAIM, c);
 		if (record)
-			record_input(s->window, b, start, end, &s->stock);
+			ck_window_read(s->window, b, start, end, &s->stock);
 		ck_buffer_put(b, &s->stock, false);
 	}
 }
@@ -294,7 +205,7 @@ static void find_bad_read(struct entering *e)
 
 	e->bad.buffer = NULL;
 	for (i = 0; i < e->reads->len; i++) {
-		t = target(e->call, &claim[i]);
+		t = ck_target(e->call, &claim[i]);
 		if (ck_taint_find(&t, e->window, &e->fault)) {
 			e->bad = t;
 			return;
@@ -364,7 +275,7 @@ static void skip(struct entering *e)
 	if (e->window)
 		ck_window_doom(e->window, f, st);
 	for (i = 0; i < e->writes->len; i++) {
-		t = target(e->call, &claim[i]);
+		t = ck_target(e->call, &claim[i]);
 		ck_taint_fail(&t, f, tick, tick, st);
 		ck_buffer_touch(t.buffer);
 	}
@@ -402,7 +313,7 @@ static void note_inputs(struct entering *e, struct scope *s)
 	u32 i;
 
 	for (i = 0; i < e->reads->len; i++) {
-		g.buffer = target(e->call, &claim[i]).buffer;
+		g.buffer = ck_target(e->call, &claim[i]).buffer;
 		ck_use_gaps(ck_use_find(&e->window->uses, claim[i].buffer),
 			    claim[i].start, claim[i].end, add_gap, &g);
 	}
@@ -436,7 +347,7 @@ static void enter(struct entering *e, const struct need *need)
 	ck_stock_move(&s->stock, st, &rest);
 
 	for (i = 0; i < e->writes->len; i++) {
-		t = target(c, &claim[i]);
+		t = ck_target(c, &claim[i]);
 		if (t.start == t.end)
 			continue;
 		ck_taint_open(&t, s, &s->stock);
@@ -474,9 +385,9 @@ static int prepare_enter(struct entering *e, struct need *need)
 		return err;
 	if (driver_at_work(e->slot))
 		return -EBUSY;
-	err = check_claims(c, e->reads, 0, false, &e->arg->out_error_index);
+	err = ck_targets_check(c, e->reads, 0, false, &e->arg->out_error_index);
 	if (!err)
-		err = check_claims(c, e->writes, e->reads->len, true,
+		err = ck_targets_check(c, e->writes, e->reads->len, true,
 				   &e->arg->out_error_index);
 	if (err)
 		return err;
@@ -488,9 +399,9 @@ static int prepare_enter(struct entering *e, struct need *need)
 		return -EDQUOT;
 	find_bad_read(e);
 	memset(need, 0, sizeof(*need));
-	need_for_writes(c, e->writes, need);
+	ck_targets_need(c, e->writes, need);
 	if (e->window)
-		need_for_window(c, e->window, e->reads, e->writes, need);
+		ck_window_need(c, e->window, e->reads, e->writes, need);
 	need->n[STOCK_SCOPE] = 1;
 	need->n[STOCK_FAILURE] = 2;
 	if (e->bad.buffer)
@@ -527,300 +438,5 @@ int ck_op_scope_enter(struct call *c)
 		enter(&e, &need);
 	}
 	e.arg->out_reports = e.reports->used;
-	return 0;
-}
-
-/* ---- check, taint, written ---- */
-
-/* EG-9: has this check already met the failure, or the buffer without memory? */
-static bool met(const struct fault *fault, struct buffer *b, u64 stamp)
-{
-	u64 *seen;
-
-	if (fault->failure)
-		seen = &fault->failure->stamp;
-	else if (fault->unallocated)
-		seen = &b->stamp;
-	else
-		return false;
-	if (*seen == stamp)
-		return true;
-	*seen = stamp;
-	return false;
-}
-
-static u32 find_faults(struct call *c, const struct array *claims,
-		       struct array *reports)
-{
-	const struct capkm_claim *claim = claims->data;
-	struct capkm_report *r = reports->data;
-	u64 stamp = ++c->domain->stamp;
-	struct fault fault;
-	struct target t;
-	u32 i, n = 0;
-
-	for (i = 0; i < claims->len; i++) {
-		t = target(c, &claim[i]);
-		if (!ck_taint_find(&t, NULL, &fault) ||
-		    met(&fault, t.buffer, stamp))
-			continue;
-		if (reports->used < reports->len)
-			ck_fault_report(&fault, &t, &r[reports->used++]);
-		n++;
-	}
-	return n;
-}
-
-static bool changed(struct call *c, const struct array *claims, u64 since)
-{
-	const struct capkm_claim *claim = claims->data;
-	struct buffer *b;
-	u32 i;
-
-	for (i = 0; i < claims->len; i++) {
-		b = target(c, &claim[i]).buffer;
-		if (max(b->sequence, ck_graph_touched(b)) > since)
-			return true;
-	}
-	return false;
-}
-
-int ck_op_check(struct call *c)
-{
-	struct capkm_check *a = c->arg;
-	struct array *claims = &c->array[0], *reports = &c->array[1];
-	int err;
-
-	if (!(a->flags & CAPKM_CHECK_F_UNCHANGED) && a->since)
-		return -EINVAL;
-	err = check_claims(c, claims, 0, false, &a->out_error_index);
-	if (err)
-		return err;
-	a->out_reports = find_faults(c, claims, reports);
-	a->out_sequence = c->domain->sequence;
-	a->out_result = CAPKM_CLEAN;
-	if (a->out_reports)
-		a->out_result = CAPKM_TAINTED;
-	else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
-		 changed(c, claims, a->since))
-		a->out_result = CAPKM_CHANGED;
-	return 0;
-}
-
-static void taint_all(struct call *c, const struct array *claims,
-		      struct failure *f)
-{
-	const struct capkm_claim *claim = claims->data;
-	struct stock *st = &c->session->stock;
-	u64 tick = c->domain->sequence;
-	struct target t;
-	u32 i;
-
-	for (i = 0; i < claims->len; i++) {
-		t = target(c, &claim[i]);
-		if (f)
-			ck_taint_fail(&t, f, tick, tick, st);
-		else
-			ck_taint_clear(&t, tick, st);
-		ck_buffer_touch(t.buffer);
-	}
-}
-
-static struct failure *taint_failure(struct call *c,
-				     const struct capkm_taint *a)
-{
-	struct failure *f = ck_failure_new(c->domain, &c->session->stock);
-
-	f->kind = a->kind;
-	f->code = a->code;
-	f->sequence = c->domain->sequence;
-	f->time_ns = host_time_ns();
-	ck_who_set(&f->who, c->who, c->session->id, a->stream);
-	ck_failure_text(f, c->array[1].data, c->array[1].len);
-	return f;
-}
-
-int ck_op_taint(struct call *c)
-{
-	struct capkm_taint *a = c->arg;
-	struct array *claims = &c->array[0];
-	struct failure *f = NULL;
-	struct need need;
-	int err;
-
-	if (a->failure ? a->kind || a->code || a->text_len :
-			 !a->kind || a->kind > CAPKM_KIND_DRIVER)
-		return -EINVAL;
-	do {
-		err = check_claims(c, claims, 0, false, &a->out_error_index);
-		if (err)
-			return err;
-		if (a->failure) {
-			f = id_entry(ck_id_find(&c->domain->failures,
-						a->failure),
-				     struct failure, node);
-			if (!f)
-				return -ENOENT;
-		}
-		memset(&need, 0, sizeof(need));
-		need_for_writes(c, claims, &need);
-		need.n[STOCK_FAILURE] = 1;
-		err = ck_call_buy(c, &need);
-	} while (err == 1);
-	if (err)
-		return err;
-	ck_tick(c->domain);
-	if (f)
-		ck_failure_pin(f);
-	else
-		f = taint_failure(c, a);
-	taint_all(c, claims, f);
-	a->out_failure = f->carriers.count ? f->node.id : 0;
-	a->out_sequence = c->domain->sequence;
-	ck_failure_unpin(f, &c->session->stock);
-	return 0;
-}
-
-int ck_op_written(struct call *c)
-{
-	struct capkm_written *a = c->arg;
-	struct array *claims = &c->array[0];
-	struct need need;
-	int err;
-
-	do {
-		err = check_claims(c, claims, 0, true, &a->out_error_index);
-		if (err)
-			return err;
-		memset(&need, 0, sizeof(need));
-		need_for_writes(c, claims, &need);
-		err = ck_call_buy(c, &need);
-	} while (err == 1);
-	if (err)
-		return err;
-	ck_tick(c->domain);
-	taint_all(c, claims, NULL);
-	a->out_sequence = c->domain->sequence;
-	return 0;
-}
-
-/* ---- claims of recorded work that had no scope ---- */
-
-struct input_gap {
-	struct window *window;
-	struct buffer *buffer;
-	struct stock *stock;
-};
-
-static void record_gap(void *ctx, u64 start, u64 end)
-{
-	struct input_gap *g = ctx;
-
-	record_input(g->window, g->buffer, start, end, g->stock);
-}
-
-static void record_reads(struct call *c, struct window *w,
-			 const struct array *reads)
-{
-	const struct capkm_claim *claim = reads->data;
-	struct input_gap g = { .window = w, .stock = &c->session->stock };
-	u32 i;
-
-	for (i = 0; i < reads->len; i++) {
-		g.buffer = target(c, &claim[i]).buffer;
-		ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
-			    claim[i].start, claim[i].end, record_gap, &g);
-	}
-}
-
-static void record_write(struct window *w, const struct target *t, u64 tick,
-			 struct stock *st)
-{
-	if (t->start == t->end)
-		return;
-	record_key(w, t->buffer, t->start, t->end, st);
-	ck_taint_clear_recorded(t, w, tick, st);
-	ck_taint_add_recorded(t, w, tick, st);
-	ck_buffer_touch(t->buffer);
-}
-
-static void record_seen(struct window *w, const struct target *t,
-			struct stock *st)
-{
-	struct use *use;
-
-	if (t->start == t->end)
-		return;
-	use = ck_use_get(&w->uses, t->buffer, NULL, st);
-	w->seen += ck_use_add(&use->seen, t->start, t->end, st);
-}
-
-/* What a later refusal needs goes to the window; the rest stays. */
-static void need_for_refusal(struct call *c, const struct array *writes,
-			     struct need *need)
-{
-	memset(need, 0, sizeof(*need));
-	need_for_writes(c, writes, need);
-}
-
-static void record(struct call *c, struct window *w,
-		   const struct capkm_window_record *a,
-		   const struct need *refusal)
-{
-	const struct array *writes = &c->array[1];
-	const struct capkm_claim *claim = writes->data;
-	struct stock *st = &c->session->stock;
-	u64 tick = ck_tick(c->domain);
-	struct target t;
-	u32 i;
-
-	record_reads(c, w, &c->array[0]);
-	for (i = 0; i < writes->len; i++) {
-		t = target(c, &claim[i]);
-		if (a->flags & CAPKM_WINDOW_RECORD_F_SEEN)
-			record_seen(w, &t, st);
-		else
-			record_write(w, &t, tick, st);
-	}
-	if (!(a->flags & CAPKM_WINDOW_RECORD_F_SEEN))
-		ck_stock_move(&w->stock, st, refusal);
-}
-
-int ck_op_window_record(struct call *c)
-{
-	struct capkm_window_record *a = c->arg;
-	const struct array *reads = &c->array[0], *writes = &c->array[1];
-	struct need need, refusal;
-	struct window *w;
-	int err, kind;
-
-	do {
-		w = id_entry(ck_id_find(&c->domain->windows, a->window),
-			     struct window, node);
-		if (!w)
-			return -ENOENT;
-		if (w->client != c->client)
-			return -EPERM;
-		err = check_claims(c, reads, 0, false, &a->out_error_index);
-		if (!err)
-			err = check_claims(c, writes, reads->len, true,
-					   &a->out_error_index);
-		if (err || w->state == CAPKM_WINDOW_PREPARE)
-			return err;
-		if (w->state == CAPKM_WINDOW_OPENING)
-			return -EINVAL;
-		if (w->recorded + w->seen + writes->len > RECORDED_MAX)
-			return -EDQUOT;
-		need_for_refusal(c, writes, &refusal);
-		memset(&need, 0, sizeof(need));
-		need_for_writes(c, writes, &need);
-		need_for_window(c, w, reads, writes, &need);
-		for (kind = 0; kind < STOCK_KINDS; kind++)
-			need.n[kind] += refusal.n[kind];
-		err = ck_call_buy(c, &need);
-	} while (err == 1);
-	if (err)
-		return err;
-	record(c, w, a, &refusal);
 	return 0;
 }

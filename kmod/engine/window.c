@@ -422,8 +422,7 @@ int ck_op_window_end(struct call *c)
 	return 0;
 }
 
-/* A window of this client, by id. */
-static int own_window(struct call *c, u64 id, struct window **out)
+int ck_window_own(struct call *c, u64 id, struct window **out)
 {
 	struct window *w = id_entry(ck_id_find(&c->domain->windows, id),
 				    struct window, node);
@@ -436,9 +435,9 @@ static int own_window(struct call *c, u64 id, struct window **out)
 	return 0;
 }
 
-static int closing_window(struct call *c, u64 id, struct window **out)
+int ck_window_closing(struct call *c, u64 id, struct window **out)
 {
-	int err = own_window(c, id, out);
+	int err = ck_window_own(c, id, out);
 
 	if (err)
 		return err;
@@ -532,7 +531,7 @@ int ck_op_window_seal(struct call *c)
 	int err;
 
 	do {
-		err = closing_window(c, a->window, &w);
+		err = ck_window_closing(c, a->window, &w);
 		if (!err && w->slot)
 			err = -EBUSY;
 		if (err)
@@ -573,7 +572,7 @@ int ck_op_window_refuse(struct call *c)
 
 	if (a->kind > CAPKM_KIND_DRIVER)
 		return -EINVAL;
-	err = closing_window(c, a->window, &w);
+	err = ck_window_closing(c, a->window, &w);
 	if (err)
 		return err;
 	ck_tick(c->domain);
@@ -584,90 +583,6 @@ int ck_op_window_refuse(struct call *c)
 	ck_window_close(c->domain, w, CAPKM_WINDOW_REFUSED, back);
 	a->out_reports = fill_refusal(w, &c->array[1]);
 	ck_window_put(w, back);
-	return 0;
-}
-
-/* The first claim above the one that was taken last, in order of the key. */
-static struct use *next_untaken(const struct window *w, struct span **span)
-{
-	struct id_node *node = ck_id_from(&w->uses, w->taken_buffer);
-	struct use *use;
-	u64 start = 0, end = 0;
-
-	for (; node; node = ck_id_next(node)) {
-		use = container_of(node, struct use, node);
-		if (node->id == w->taken_buffer) {
-			start = w->taken_start;
-			end = w->taken_end + 1;
-		} else {
-			start = 0;
-			end = 0;
-		}
-		*span = ck_range_from(&use->writes, start, end);
-		if (*span)
-			return use;
-	}
-	return NULL;
-}
-
-static void take_claims(struct window *w, struct array *out)
-{
-	struct capkm_claim *claim = out->data;
-	struct span *span;
-	struct use *use;
-
-	while (out->used < out->len) {
-		use = next_untaken(w, &span);
-		if (!use)
-			break;
-		w->taken_buffer = use->node.id;
-		w->taken_start = span->start;
-		w->taken_end = span->end;
-		claim[out->used].buffer = use->node.id;
-		claim[out->used].start = span->start;
-		claim[out->used].end = span->end;
-		out->used++;
-	}
-}
-
-static void take_retained(struct window *w, struct array *out)
-{
-	struct capkm_retained *data = out->data;
-	struct link *l = w->taken_retained ? w->taken_retained->next :
-					     w->retained.next;
-
-	for (; l != &w->retained && out->used < out->len; l = l->next) {
-		data[out->used++] = link_entry(l, struct retained, sib)->data;
-		w->taken_retained = l;
-	}
-}
-
-int ck_op_window_take(struct call *c)
-{
-	struct capkm_window_take *a = c->arg;
-	struct array *claims = &c->array[0], *retained = &c->array[1];
-	struct array *reports = &c->array[2];
-	struct window *w;
-	int err;
-
-	err = closing_window(c, a->window, &w);
-	if (err)
-		return err;
-	if (a->flags & CAPKM_WINDOW_TAKE_F_REWIND) {
-		w->taken_buffer = 0;
-		w->taken_retained = NULL;
-		w->taken_failure = false;
-	}
-	take_claims(w, claims);
-	take_retained(w, retained);
-	if (w->first && reports->len && !w->taken_failure) {
-		ck_failure_report(w->first, reports->data);
-		reports->used = 1;
-		w->taken_failure = true;
-	}
-	a->out_claims = claims->used;
-	a->out_retained = retained->used;
-	a->out_reports = reports->used;
 	return 0;
 }
 
@@ -702,79 +617,6 @@ int ck_op_window_abort(struct call *c)
 	return 0;
 }
 
-int ck_op_window_fail(struct call *c)
-{
-	struct capkm_window_fail *a = c->arg;
-	const struct array *label = &c->array[0], *text = &c->array[1];
-	const struct need need = { .n[STOCK_FAILURE] = 1 };
-	struct domain *d = c->domain;
-	struct window *w;
-	struct failure *f;
-	int err;
-
-	if (!a->kind || a->kind > CAPKM_KIND_DRIVER)
-		return -EINVAL;
-	do {
-		w = id_entry(ck_id_find(&d->windows, a->window),
-			     struct window, node);
-		if (!w)
-			return -ENOENT;
-		err = ck_call_buy(c, &need);
-	} while (err == 1);
-	if (err)
-		return err;
-	if (w->state != CAPKM_WINDOW_PREPARE) {
-		f = ck_failure_new(d, &c->session->stock);
-		f->kind = a->kind;
-		f->code = a->code;
-		f->window = w->node.id;
-		f->sequence = ck_tick(d);
-		f->time_ns = host_time_ns();
-		ck_who_set(&f->who, c->who, c->session->id, a->stream);
-		memcpy(f->label, label->data, label->len);
-		ck_failure_text(f, text->data, text->len);
-		ck_window_doom(w, f, &c->session->stock);
-		ck_failure_unpin(f, &c->session->stock);
-	}
-	a->out_state = w->state;
-	a->out_failures = min(w->failures, (u64)U32_MAX);
-	return 0;
-}
-
-int ck_op_window_retain(struct call *c)
-{
-	const struct capkm_window_retain *a = c->arg;
-	const struct capkm_retained *data = &a->retained;
-	struct window *w;
-	struct retained *r;
-	u64 sum;
-	int err;
-
-	if (!data->bytes || data->mode > CAPKM_RETAIN_WRITE || data->__reserved)
-		return -EINVAL;
-	r = ck_call_alloc(c, sizeof(*r), &err);
-	if (!r)
-		return err;
-	err = own_window(c, a->window, &w);
-	if (!err && w->state != CAPKM_WINDOW_CAPTURE &&
-	    w->state != CAPKM_WINDOW_CLOSING)
-		err = -EINVAL;
-	if (!err && check_add_overflow(w->retained_bytes, data->bytes, &sum))
-		err = -EOVERFLOW;
-	if (!err && w->retained_n >= RETAINED_MAX)
-		err = -EDQUOT;
-	if (err) {
-		host_free(r);
-		return err;
-	}
-	r->data = *data;
-	link_add_tail(&r->sib, &w->retained);
-	w->retained_n++;
-	w->retained_bytes = sum;
-	ck_tick(c->domain);
-	return 0;
-}
-
 int ck_op_window_abandon(struct call *c)
 {
 	const struct capkm_window_abandon *a = c->arg;
@@ -788,106 +630,5 @@ int ck_op_window_abandon(struct call *c)
 	    !c->who->admin)
 		return -EPERM;
 	ck_window_abandon(d, w, c->who, &c->session->stock);
-	return 0;
-}
-
-void ck_window_fill(const struct window *w, struct capkm_window_query *q)
-{
-	q->out_window = w->node.id;
-	q->out_owner = w->opener.stream;
-	q->out_session = w->opener.session;
-	q->out_cookie = w->cookie;
-	q->out_graph = w->graph;
-	memcpy(q->out_device, w->device, sizeof(q->out_device));
-	q->out_slot = w->slot_index;
-	q->out_state = w->state;
-	q->out_verdict = w->verdict;
-	q->out_capture_cache = w->state == CAPKM_WINDOW_PREPARE ||
-			       w->state == CAPKM_WINDOW_OPENING ||
-			       w->state == CAPKM_WINDOW_CAPTURE;
-	q->out_doomed = !!w->failures;
-	q->out_strict = w->strict;
-	q->out_pid = host_proc_pid(w->opener.proc);
-	q->out_uid = host_uid_view(w->opener.uid);
-	q->out_recorded = w->recorded;
-	q->out_bytes = w->bytes;
-	q->out_inputs = w->inputs;
-	q->out_retained = w->retained_n;
-	q->out_retained_bytes = w->retained_bytes;
-	q->out_launches = w->launches;
-	q->out_foreign_launches = w->foreign_launches;
-	q->out_failures = w->failures;
-	q->out_failed_after = w->failed_after;
-	q->out_prepared_ns = w->prepared_ns;
-	q->out_begun_ns = w->begun_ns;
-	q->out_closed_ns = w->closed_ns;
-	memcpy(q->out_comm, w->opener.comm, sizeof(q->out_comm));
-	memcpy(q->out_mode, w->mode, sizeof(q->out_mode));
-}
-
-static const struct window *find_remembered(const struct domain *d, u64 id)
-{
-	const struct link *l;
-	const struct window *w;
-
-	w = id_entry(ck_id_find(&d->windows, id), struct window, node);
-	if (w)
-		return w;
-	link_for_each(l, &d->history) {
-		w = link_entry(l, struct window, sib);
-		if (w->node.id == id)
-			return w;
-	}
-	return NULL;
-}
-
-static bool is_zero(const void *p, size_t n)
-{
-	const u8 *byte = p;
-
-	while (n && !byte[n - 1])
-		n--;
-	return !n;
-}
-
-int ck_op_window_query(struct call *c)
-{
-	struct capkm_window_query *a = c->arg;
-	struct array *reports = &c->array[0];
-	struct capkm_report *r = reports->data;
-	const struct window *w;
-	struct slot *slot;
-	u32 index;
-	int err;
-
-	if (a->window) {
-		if (!is_zero(&a->place, sizeof(a->place)))
-			return -EINVAL;
-		w = find_remembered(c->domain, a->window);
-		if (!w)
-			return -ENOENT;
-	} else if (!c->client) {
-		return -EPERM;
-	} else {
-		err = ck_slot_find(c->client, &a->place, a->flags, &slot,
-				   &index);
-		if (err)
-			return err;
-		w = slot ? slot->window : NULL;
-	}
-	if (!w) {
-		*a = (struct capkm_window_query) {
-			.size = a->size, .flags = a->flags, .place = a->place,
-			.reports_uptr = a->reports_uptr,
-			.reports_len = a->reports_len, .out_slot = index,
-		};
-		return 0;
-	}
-	if (w->first && reports->used < reports->len)
-		ck_failure_report(w->first, &r[reports->used++]);
-	if (w->last && reports->used < reports->len)
-		ck_failure_report(w->last, &r[reports->used++]);
-	a->out_reports = reports->used;
-	ck_window_fill(w, a);
 	return 0;
 }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* May these bytes be read; and the scopes of zero length, TAINT and WRITTEN. */
+#include "internal.h"
+
+/* EG-9: has this check already met the failure, or the buffer without memory? */
+static bool met(const struct fault *fault, struct buffer *b, u64 stamp)
+{
+	u64 *seen;
+
+	if (fault->failure)
+		seen = &fault->failure->stamp;
+	else if (fault->unallocated)
+		seen = &b->stamp;
+	else
+		return false;
+	if (*seen == stamp)
+		return true;
+	*seen = stamp;
+	return false;
+}
+
+static u32 find_faults(struct call *c, const struct array *claims,
+		       struct array *reports)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct capkm_report *r = reports->data;
+	u64 stamp = ++c->domain->stamp;
+	struct fault fault;
+	struct target t;
+	u32 i, n = 0;
+
+	for (i = 0; i < claims->len; i++) {
+		t = ck_target(c, &claim[i]);
+		if (!ck_taint_find(&t, NULL, &fault) ||
+		    met(&fault, t.buffer, stamp))
+			continue;
+		if (reports->used < reports->len)
+			ck_fault_report(&fault, &t, &r[reports->used++]);
+		n++;
+	}
+	return n;
+}
+
+static bool changed(struct call *c, const struct array *claims, u64 since)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct buffer *b;
+	u32 i;
+
+	for (i = 0; i < claims->len; i++) {
+		b = ck_target(c, &claim[i]).buffer;
+		if (max(b->sequence, ck_graph_touched(b)) > since)
+			return true;
+	}
+	return false;
+}
+
+int ck_op_check(struct call *c)
+{
+	struct capkm_check *a = c->arg;
+	struct array *claims = &c->array[0], *reports = &c->array[1];
+	int err;
+
+	if (!(a->flags & CAPKM_CHECK_F_UNCHANGED) && a->since)
+		return -EINVAL;
+	err = ck_targets_check(c, claims, 0, false, &a->out_error_index);
+	if (err)
+		return err;
+	a->out_reports = find_faults(c, claims, reports);
+	a->out_sequence = c->domain->sequence;
+	a->out_result = CAPKM_CLEAN;
+	if (a->out_reports)
+		a->out_result = CAPKM_TAINTED;
+	else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
+		 changed(c, claims, a->since))
+		a->out_result = CAPKM_CHANGED;
+	return 0;
+}
+
+static void taint_all(struct call *c, const struct array *claims,
+		      struct failure *f)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct stock *st = &c->session->stock;
+	u64 tick = c->domain->sequence;
+	struct target t;
+	u32 i;
+
+	for (i = 0; i < claims->len; i++) {
+		t = ck_target(c, &claim[i]);
+		if (f)
+			ck_taint_fail(&t, f, tick, tick, st);
+		else
+			ck_taint_clear(&t, tick, st);
+		ck_buffer_touch(t.buffer);
+	}
+}
+
+static struct failure *taint_failure(struct call *c,
+				     const struct capkm_taint *a)
+{
+	struct failure *f = ck_failure_new(c->domain, &c->session->stock);
+
+	f->kind = a->kind;
+	f->code = a->code;
+	f->sequence = c->domain->sequence;
+	f->time_ns = host_time_ns();
+	ck_who_set(&f->who, c->who, c->session->id, a->stream);
+	ck_failure_text(f, c->array[1].data, c->array[1].len);
+	return f;
+}
+
+int ck_op_taint(struct call *c)
+{
+	struct capkm_taint *a = c->arg;
+	struct array *claims = &c->array[0];
+	struct failure *f = NULL;
+	struct need need;
+	int err;
+
+	if (a->failure ? a->kind || a->code || a->text_len :
+			 !a->kind || a->kind > CAPKM_KIND_DRIVER)
+		return -EINVAL;
+	do {
+		err = ck_targets_check(c, claims, 0, false, &a->out_error_index);
+		if (err)
+			return err;
+		if (a->failure) {
+			f = id_entry(ck_id_find(&c->domain->failures,
+						a->failure),
+				     struct failure, node);
+			if (!f)
+				return -ENOENT;
+		}
+		memset(&need, 0, sizeof(need));
+		ck_targets_need(c, claims, &need);
+		need.n[STOCK_FAILURE] = 1;
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	ck_tick(c->domain);
+	if (f)
+		ck_failure_pin(f);
+	else
+		f = taint_failure(c, a);
+	taint_all(c, claims, f);
+	a->out_failure = f->carriers.count ? f->node.id : 0;
+	a->out_sequence = c->domain->sequence;
+	ck_failure_unpin(f, &c->session->stock);
+	return 0;
+}
+
+int ck_op_written(struct call *c)
+{
+	struct capkm_written *a = c->arg;
+	struct array *claims = &c->array[0];
+	struct need need;
+	int err;
+
+	do {
+		err = ck_targets_check(c, claims, 0, true, &a->out_error_index);
+		if (err)
+			return err;
+		memset(&need, 0, sizeof(need));
+		ck_targets_need(c, claims, &need);
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	ck_tick(c->domain);
+	taint_all(c, claims, NULL);
+	a->out_sequence = c->domain->sequence;
+	return 0;
+}
