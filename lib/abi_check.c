@@ -285,11 +285,12 @@ AT(capkm_window_record, writes_len, 36);
 AT(capkm_window_record, out_error_index, 40);
 AT(capkm_window_record, __reserved, 44);
 
-SIZE(capkm_window_abort, 48);
+SIZE(capkm_window_abort, 56);
 AT(capkm_window_abort, size, 0);
 AT(capkm_window_abort, flags, 4);
 AT(capkm_window_abort, place, 8);
-AT(capkm_window_abort, out_window, 40);
+AT(capkm_window_abort, window, 40);
+AT(capkm_window_abort, out_window, 48);
 
 SIZE(capkm_window_fail, 64);
 AT(capkm_window_fail, size, 0);

@@ -272,6 +272,7 @@ static void disarm(struct capkm *c, const struct capkm_window_end *closed)
 		.size = sizeof(arg),
 		.flags = closed->flags & CAPKM_PLACE_F_SLOT,
 		.place = closed->place,
+		.window = closed->window,
 	};
 
 	if (closed->out_state == CAPKM_WINDOW_PREPARE)

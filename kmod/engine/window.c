@@ -599,6 +599,9 @@ int ck_op_window_abort(struct call *c)
 	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
 	if (err)
 		return err;
+	if (a->window &&
+	    !(slot && slot->window && slot->window->node.id == a->window))
+		return -ENOENT;
 	a->out_window = 0;
 	if (!slot || !slot->window)
 		return 0;

@@ -21,7 +21,9 @@
  * does not encode the size, so a struct can grow and keep its number. Bytes
  * that this kernel does not know must be zero. Members named ``out_`` are
  * written by the kernel, and only when the call returns 0, except
- * ``out_error_index`` and ``out_state``, which say more about an error.
+ * ``out_error_index`` and ``out_state``, which say more about an error:
+ * ``out_error_index`` is written if one element of an array is at fault, and
+ * left alone otherwise.
  * Members named ``__reserved`` must be zero. An array is a pointer
  * (``x_uptr``) and a count (``x_len``); a null pointer goes with a count of 0.
  * A text is an array of bytes without a terminating NUL.
@@ -1002,14 +1004,17 @@ struct capkm_window_record {
  * @flags: CAPKM_PLACE_F_SLOT
  * @place: slot; if it has a window, it has none afterwards. What a recording
  *	one had recorded is tainted (kind ABORTED)
+ * @window: 0 for whatever window is on the slot, else it must be that one
  * @out_window: id of that window, 0 if there was none
  *
- * Never fails on a valid place.
+ * Never fails on a valid place with @window 0. Errors: ENOENT (@window is not
+ * on the slot).
  */
 struct capkm_window_abort {
 	__u32 size;
 	__u32 flags;
 	struct capkm_place place;
+	__aligned_u64 window;
 	__aligned_u64 out_window;
 };
 #define CAPKM_IOC_WINDOW_ABORT _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_ABORT)
