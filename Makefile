@@ -98,7 +98,7 @@ demo:
 vm:
 	@scripts/setup
 	+@$(MAKE) O=$(O) lib tools selftests
-	+@O=$(O) selftests/vm/run --timeout 3600 -- sh -c '$(or $(CMD),exec setsid -c sh)'
+	+@O=$(O) selftests/vm/run $(if $(CMD),-- sh -c '$(CMD)',--interactive --timeout 86400 -- setsid -c sh)
 
 install: lib tools
 	$(q)$(MAKE) -C lib O=$(O)/lib $(dirs) install
