@@ -93,7 +93,7 @@ check:
 demo:
 	@scripts/setup
 	+@$(MAKE) O=$(O) lib tools selftests
-	+@O=$(O) selftests/demo/run $(FILE)
+	+@O=$(O) selftests/demo/run $(if $(FILE),'$(FILE)')
 
 vm:
 	@scripts/setup
