@@ -1540,8 +1540,7 @@ static void check_domain(struct oracle *o)
 	struct capkm_domain_query d = { 0 };
 	u_int64_t scopes = 0, windows = 0, orphans = 0, graphs = 0, clients = 1;
 	u_int64_t low[2] = { 0 }, high[2] = { 0 };
-	static __thread unsigned char *seen;
-	static __thread int seen_room;
+	unsigned char *seen = calloc(o->m.failures + 1, 1);
 
 	EXPECT_RC(o, t_call(o->watch, CAPKM_NR_DOMAIN_QUERY, &d), 0, "DOMAIN_QUERY");
 	for (int i = 0; i < M_SCOPES; i++)
@@ -1559,12 +1558,6 @@ static void check_domain(struct oracle *o)
 	for (int i = 0; i < CLIENTS; i++)
 		clients += !!o->client[i].cl;
 	/* Failures: as many different ones as bytes carry (EG-11). */
-	if (seen_room < o->m.failures) {
-		free(seen);
-		seen_room = o->m.failures * 2;
-		seen = malloc(seen_room);
-	}
-	memset(seen, 0, o->m.failures);
 	for (int sure = 2; sure > 0; sure--) {
 		for (int b = 0; b < M_BUFFERS; b++) {
 			const struct m_buffer *buf = &o->m.buffer[b];
@@ -1585,6 +1578,7 @@ static void check_domain(struct oracle *o)
 				}
 		}
 	}
+	free(seen);
 	if (d.out_scopes != scopes || d.out_windows != windows || d.out_orphans != orphans ||
 	    d.out_graphs != graphs || d.out_sessions != clients)
 		mismatch(o, M_NONE, M_NONE, "DOMAIN_QUERY: scopes %llu windows %llu orphans "
