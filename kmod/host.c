@@ -39,6 +39,11 @@ u64 host_features(void)
 	return CAPKM_FEATURE_AUTHORITY;
 }
 
+u64 host_uptime_ns(void)
+{
+	return ktime_get_boottime_ns();
+}
+
 void host_relax(void)
 {
 	cond_resched();

@@ -101,12 +101,22 @@ void host_assert_held(const struct host_mutex *m)
 
 /* ---- the rest ---- */
 
+static u64 clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (u64)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 u64 host_time_ns(void)
 {
-	struct timespec t;
+	return clock_ns(CLOCK_REALTIME);
+}
 
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+u64 host_uptime_ns(void)
+{
+	return clock_ns(CLOCK_BOOTTIME);
 }
 
 /* Threads of user space are preempted anyway. */

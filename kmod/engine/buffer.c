@@ -236,7 +236,7 @@ int ck_op_buffer_reset(struct call *c)
 			return err;
 		if (ck_taint_busy(&t))
 			return -EBUSY;
-		need.n[STOCK_CLAIM] = ck_taint_depth(&t);
+		need.n[STOCK_CLAIM] = ck_taint_splits(&t);
 		err = ck_call_buy(c, &need);
 	} while (err == 1);
 	if (err)
@@ -296,10 +296,13 @@ int ck_op_buffer_query(struct call *c)
 	struct hold *h = find_hold(c->session, a->buffer);
 	struct capkm_range *out = ranges->data;
 	struct span *s;
+	u64 i;
 
 	if (!h)
 		return -ENOENT;
 	s = ck_range_from(&h->buffer->claims, a->from, 0);
+	for (i = 0; s && s->start == a->from && i < a->skip; i++)
+		s = ck_range_after(s);
 	for (; s && ranges->used < ranges->len; s = ck_range_after(s))
 		fill_range(container_of(s, struct claim, span),
 			   &out[ranges->used++]);

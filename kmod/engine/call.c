@@ -18,6 +18,7 @@ enum direction {
 	IN,
 	OUT,
 	IN_KEEP,	/* in; memory that the op may keep; left out if there is none */
+	OUT_SPARE,	/* out; left out if there is no memory */
 };
 
 struct op_array {
@@ -31,7 +32,7 @@ struct op {
 	u16 size;
 	u32 flags;
 	enum access access;
-	bool probe;		/* makes something: is the answer writable? */
+	bool probe;		/* before the change: is the struct writable? */
 	u16 place;		/* offset of its struct capkm_place, or 0 */
 	u16 error;		/* offset of what it says about an error, or 0 */
 	u16 reserved[2];	/* offsets of members that must be 0, or 0 */
@@ -55,6 +56,8 @@ struct op {
 #define TEXT_IN(name, member, most) ARRAY(name, member, char, most, IN)
 #define REPORTS_OUT(name)						\
 	ARRAY(name, reports, struct capkm_report, 64, OUT)
+#define REPORTS_SPARE(name)						\
+	ARRAY(name, reports, struct capkm_report, 64, OUT_SPARE)
 
 static const struct op ops[] = {
 	OP(INFO, info, .access = FREE),
@@ -66,7 +69,7 @@ static const struct op ops[] = {
 	   .reserved = { AT(domain_attach, __reserved) },
 	   .array = { TEXT_IN(domain_attach, name, CAPKM_NAME_MAX) }),
 	OP(DOMAIN_QUERY, domain_query, .access = READ),
-	OP(DOMAIN_DESTROY, domain_destroy, .access = FREE,
+	OP(DOMAIN_DESTROY, domain_destroy, .access = FREE, .probe = true,
 	   .flags = CAPKM_DOMAIN_DESTROY_F_ALL),
 	OP(STREAM_CREATE, stream_create, .access = WRITE, .probe = true,
 	   .reserved = { AT(stream_create, __reserved) },
@@ -77,10 +80,10 @@ static const struct op ops[] = {
 	   .flags = CAPKM_BUFFER_CREATE_F_ALL,
 	   .reserved = { AT(buffer_create, __reserved) },
 	   .array = { TEXT_IN(buffer_create, label, CAPKM_LABEL_MAX) }),
-	OP(BUFFER_EXPORT, buffer_export, .access = WRITE),
+	OP(BUFFER_EXPORT, buffer_export, .access = WRITE, .probe = true),
 	OP(BUFFER_OPEN, buffer_open, .access = READ_CLIENT, .probe = true),
-	OP(BUFFER_CLOSE, buffer_close, .access = READ_CLIENT),
-	OP(BUFFER_RESET, buffer_reset, .access = WRITE),
+	OP(BUFFER_CLOSE, buffer_close, .access = READ_CLIENT, .probe = true),
+	OP(BUFFER_RESET, buffer_reset, .access = WRITE, .probe = true),
 	OP(BUFFER_QUERY, buffer_query, .access = READ,
 	   .reserved = { AT(buffer_query, __reserved) },
 	   .array = { ARRAY(buffer_query, ranges, struct capkm_range, 4096,
@@ -103,33 +106,33 @@ static const struct op ops[] = {
 	   .flags = CAPKM_WINDOW_SEAL_F_ALL,
 	   .reserved = { AT(window_seal, __reserved) },
 	   .array = { REPORTS_OUT(window_seal) }),
-	OP(WINDOW_REFUSE, window_refuse, .access = WRITE,
+	OP(WINDOW_REFUSE, window_refuse, .access = WRITE, .probe = true,
 	   .reserved = { AT(window_refuse, __reserved) },
 	   .array = { TEXT_IN(window_refuse, text, CAPKM_TEXT_MAX),
-		      REPORTS_OUT(window_refuse) }),
+		      REPORTS_SPARE(window_refuse) }),
 	OP(WINDOW_TAKE, window_take, .access = WRITE,
 	   .flags = CAPKM_WINDOW_TAKE_F_ALL,
 	   .array = { CLAIMS_OUT(window_take, claims),
 		      ARRAY(window_take, retained, struct capkm_retained, 1024,
 			    OUT),
 		      REPORTS_OUT(window_take) }),
-	OP(WINDOW_RECORD, window_record, .access = WRITE,
+	OP(WINDOW_RECORD, window_record, .access = WRITE, .probe = true,
 	   .flags = CAPKM_WINDOW_RECORD_F_ALL,
 	   .error = AT(window_record, out_error_index),
 	   .reserved = { AT(window_record, __reserved) },
 	   .array = { CLAIMS_IN(window_record, reads),
 		      CLAIMS_IN(window_record, writes) }),
-	OP(WINDOW_ABORT, window_abort, .access = WRITE,
+	OP(WINDOW_ABORT, window_abort, .access = WRITE, .probe = true,
 	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(window_abort, place)),
-	OP(WINDOW_FAIL, window_fail, .access = WRITE,
+	OP(WINDOW_FAIL, window_fail, .access = WRITE, .probe = true,
 	   .array = { TEXT_IN(window_fail, label, CAPKM_LABEL_MAX),
 		      TEXT_IN(window_fail, text, CAPKM_TEXT_MAX) }),
-	OP(WINDOW_RETAIN, window_retain, .access = WRITE,
+	OP(WINDOW_RETAIN, window_retain, .access = WRITE, .probe = true,
 	   .reserved = { AT(window_retain, retained.__reserved) }),
 	OP(WINDOW_QUERY, window_query, .access = READ,
 	   .flags = CAPKM_WINDOW_QUERY_F_ALL, .place = AT(window_query, place),
 	   .array = { REPORTS_OUT(window_query) }),
-	OP(WINDOW_ABANDON, window_abandon, .access = WRITE),
+	OP(WINDOW_ABANDON, window_abandon, .access = WRITE, .probe = true),
 	OP(SCOPE_ENTER, scope_enter, .access = WRITE,
 	   .flags = CAPKM_SCOPE_ENTER_F_ALL, .place = AT(scope_enter, place),
 	   .error = AT(scope_enter, out_error_index),
@@ -147,12 +150,12 @@ static const struct op ops[] = {
 	   .error = AT(check, out_error_index),
 	   .reserved = { AT(check, __reserved) },
 	   .array = { CLAIMS_IN(check, claims), REPORTS_OUT(check) }),
-	OP(TAINT, taint, .access = WRITE,
+	OP(TAINT, taint, .access = WRITE, .probe = true,
 	   .error = AT(taint, out_error_index),
 	   .reserved = { AT(taint, __reserved) },
 	   .array = { CLAIMS_IN(taint, claims),
 		      TEXT_IN(taint, text, CAPKM_TEXT_MAX) }),
-	OP(WRITTEN, written, .access = WRITE,
+	OP(WRITTEN, written, .access = WRITE, .probe = true,
 	   .error = AT(written, out_error_index),
 	   .array = { CLAIMS_IN(written, claims) }),
 	OP(GRAPH_REPLAY_BEGIN, graph_replay_begin, .access = WRITE,
@@ -163,7 +166,7 @@ static const struct op ops[] = {
 	   .flags = CAPKM_SCOPE_EXIT_F_ALL,
 	   .reserved = { AT(graph_replay_end, __reserved) },
 	   .array = { TEXT_IN(graph_replay_end, text, CAPKM_TEXT_MAX) }),
-	OP(GRAPH_DESTROY, graph_destroy, .access = WRITE),
+	OP(GRAPH_DESTROY, graph_destroy, .access = WRITE, .probe = true),
 	OP(GRAPH_QUERY, graph_query, .access = READ,
 	   .flags = CAPKM_GRAPH_QUERY_F_ALL,
 	   .array = { CLAIMS_OUT(graph_query, claims) }),
@@ -269,6 +272,11 @@ static void *room(struct frame *f, int i, size_t bytes)
 	return host_alloc(bytes);
 }
 
+static bool is_out(const struct op_array *desc)
+{
+	return desc->direction == OUT || desc->direction == OUT_SPARE;
+}
+
 static int get_array(struct frame *f, int i)
 {
 	const struct op_array *desc = &f->op->array[i];
@@ -280,18 +288,19 @@ static int get_array(struct frame *f, int i)
 	if (len && !addr)
 		return -EINVAL;
 	if (len > desc->max) {
-		if (desc->direction != OUT)
+		if (!is_out(desc))
 			return -EMSGSIZE;
 		len = desc->max;
 	}
 	bytes = (size_t)len * desc->elem;
 	array->data = len ? room(f, i, bytes) : f->scratch;
-	if (!array->data && desc->direction == IN_KEEP)
+	if (!array->data && (desc->direction == IN_KEEP ||
+			     desc->direction == OUT_SPARE))
 		return 0;
 	if (!array->data)
 		return -ENOMEM;
 	array->len = len;
-	if (desc->direction != OUT && len &&
+	if (!is_out(desc) && len &&
 	    f->copy->in(array->data, addr, bytes))
 		return -EFAULT;
 	return 0;
@@ -329,7 +338,7 @@ static int put_arrays(struct frame *f)
 	for (i = 0; i < CALL_ARRAYS; i++) {
 		desc = &f->op->array[i];
 		array = &f->call.array[i];
-		if (desc->direction == OUT && array->used &&
+		if (is_out(desc) && array->used &&
 		    f->copy->out(*u64_at(f, desc->ptr), array->data,
 				 (size_t)array->used * desc->elem))
 			return -EFAULT;
@@ -430,7 +439,7 @@ int ck_call_buy(struct call *c, const struct need *need)
 	struct need lack;
 	int kind, err;
 
-	if (c->domain->claims + need->n[STOCK_CLAIM] > CLAIMS_MAX)
+	if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
 		return -ENOSPC;
 	if (ck_stock_has(stock, need))
 		return 0;

@@ -31,6 +31,7 @@ static u32 find_faults(struct call *c, const struct array *claims,
 
 	for (i = 0; i < claims->len; i++) {
 		t = ck_target(c, &claim[i]);
+		host_relax();
 		if (!ck_taint_find(&t, NULL, &fault) ||
 		    met(&fault, t.buffer, stamp))
 			continue;
@@ -93,6 +94,7 @@ static void taint_all(struct call *c, const struct array *claims,
 		else
 			ck_taint_clear(&t, tick, st);
 		ck_buffer_touch(t.buffer);
+		host_relax();
 	}
 }
 
@@ -121,6 +123,9 @@ int ck_op_taint(struct call *c)
 	if (a->failure ? a->kind || a->code || a->text_len :
 			 !a->kind || a->kind > CAPKM_KIND_DRIVER)
 		return -EINVAL;
+	err = ck_stream_check(c->session, a->stream);
+	if (err)
+		return err;
 	do {
 		err = ck_targets_check(c, claims, 0, false, &a->out_error_index);
 		if (err)
@@ -133,7 +138,9 @@ int ck_op_taint(struct call *c)
 				return -ENOENT;
 		}
 		memset(&need, 0, sizeof(need));
-		ck_targets_need(c, claims, &need);
+		err = ck_targets_need(c, claims, &need);
+		if (err)
+			return err;
 		need.n[STOCK_FAILURE] = 1;
 		err = ck_call_buy(c, &need);
 	} while (err == 1);
@@ -145,10 +152,25 @@ int ck_op_taint(struct call *c)
 	else
 		f = taint_failure(c, a);
 	taint_all(c, claims, f);
-	a->out_failure = f->carriers.count ? f->node.id : 0;
+	a->out_failure = need.n[STOCK_CARRIER] ? f->node.id : 0;
 	a->out_sequence = c->domain->sequence;
 	ck_failure_unpin(f, &c->session->stock);
 	return 0;
+}
+
+/* Only claims that must be split cost something: this works at any limit. */
+static void splits_of(struct call *c, const struct array *claims,
+		      struct need *need)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct target t;
+	u32 i;
+
+	for (i = 0; i < claims->len; i++) {
+		t = ck_target(c, &claim[i]);
+		need->n[STOCK_CLAIM] += ck_taint_splits(&t);
+		host_relax();
+	}
 }
 
 int ck_op_written(struct call *c)
@@ -163,7 +185,7 @@ int ck_op_written(struct call *c)
 		if (err)
 			return err;
 		memset(&need, 0, sizeof(need));
-		ck_targets_need(c, claims, &need);
+		splits_of(c, claims, &need);
 		err = ck_call_buy(c, &need);
 	} while (err == 1);
 	if (err)

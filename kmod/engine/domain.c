@@ -139,6 +139,7 @@ void ck_domain_unlist(struct domain *d)
 static void make_defunct(struct domain *d)
 {
 	d->defunct_ns = host_time_ns();
+	d->defunct_at = host_uptime_ns();
 	host_lock(&registry.lock);
 	memset(d->name, 0, sizeof(d->name));
 	host_unlock(&registry.lock);
@@ -148,44 +149,45 @@ bool ck_domain_idle(struct domain *d)
 {
 	if (d->sessions_n || d->persistent)
 		return false;
-	if (!d->orphans && !d->reports_n)
+	if (!d->orphans && !d->reports_n) {
+		d->dead = true;		/* nobody attaches in between */
 		return true;
+	}
 	if (!d->defunct_ns)
 		make_defunct(d);
 	return false;
 }
 
 /* A defunct domain that has lingered, or is one too many of its owner's. */
-static bool lapsed(struct domain *d, u64 now, u32 *newer)
+static bool lapsed(const struct domain *d, u64 now)
 {
-	struct domain *o;
+	const struct domain *o;
 	struct id_node *node;
+	u32 newer = 0;
 
 	if (!d->defunct_ns)
 		return false;
-	if (now - d->defunct_ns >= (u64)capkm_linger_s * 1000000000)
+	if (now - d->defunct_at >= (u64)capkm_linger_s * 1000000000)
 		return true;
-	*newer = 0;
 	for (node = ck_id_first(&registry.domains); node;
 	     node = ck_id_next(node)) {
 		o = container_of(node, struct domain, node);
-		*newer += o->uid == d->uid && o->defunct_ns > d->defunct_ns;
+		newer += o->uid == d->uid && o->defunct_at > d->defunct_at;
 	}
-	return *newer >= DEFUNCT_PER_UID;
+	return newer >= DEFUNCT_PER_UID;
 }
 
 void capkm_engine_reap(void)
 {
-	u64 now = host_time_ns();
+	u64 now = host_uptime_ns();
 	struct domain *d;
 	bool gone;
-	u32 newer;
 	u64 id = 0;
 
 	while ((d = ck_domain_next(id))) {
 		id = d->id + 1;
 		host_lock(&registry.lock);
-		gone = lapsed(d, now, &newer);
+		gone = lapsed(d, now);
 		host_unlock(&registry.lock);
 		if (gone)
 			ck_domain_unlist(d);
@@ -207,13 +209,11 @@ u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who)
 	       (mode & 2 ? CAPKM_RIGHT_WRITE : 0);
 }
 
-static int session_options(u32 *max_streams, u32 backend)
+static int check_options(u32 max_streams, u32 backend)
 {
 	if (backend > CAPKM_BACKEND_NONE)
 		return -EOPNOTSUPP;
-	if (!*max_streams)
-		*max_streams = SLOTS_DEFAULT;
-	return *max_streams > SLOTS_MAX ? -EINVAL : 0;
+	return max_streams > SLOTS_MAX ? -EINVAL : 0;
 }
 
 static int check_name(const struct array *name)
@@ -269,40 +269,36 @@ static int list_domain(struct domain *d, const struct array *name)
 	return err;
 }
 
-/* For life. The session brings the reference to @d that it keeps. */
-static int attach(struct call *c, struct domain *d, u32 max_streams,
-		  u32 backend)
+/*
+ * For life; with the lock of @d. The session brings the reference to @d that it
+ * keeps.
+ */
+static int attach(struct call *c, struct domain *d, u32 rights,
+		  u32 max_streams, u32 backend)
 {
 	struct capkm_session *s = c->session;
 	struct client *client;
 	struct link *l;
-	int err = 0;
 
-	host_lock(&d->lock);
-	if (d->dead)
-		err = -ECANCELED;
-	else if (d->defunct_ns)
-		err = -ENOENT;
-	else if (d->sessions_n >= SESSIONS_MAX)
-		err = -ENOSPC;
-	if (!err) {
-		host_lock(&registry.lock);
-		s->id = ++registry.next_session;
-		host_unlock(&registry.lock);
-		s->rights = ck_domain_rights(d, c->who);
-		s->max_streams = max_streams;
-		s->backend = backend;
-		link_for_each(l, &s->clients) {
-			client = link_entry(l, struct client, sib);
-			client->who.session = s->id;
-		}
-		link_add_tail(&s->sib, &d->sessions);
-		d->sessions_n++;
-		ck_tick(d);
-		WRITE_ONCE(s->domain, d);
+	if (d->dead || d->defunct_ns)
+		return -ENOENT;
+	if (d->sessions_n >= SESSIONS_MAX)
+		return -ENOSPC;
+	host_lock(&registry.lock);
+	s->id = ++registry.next_session;
+	host_unlock(&registry.lock);
+	s->rights = rights;
+	s->max_streams = max_streams ? max_streams : SLOTS_DEFAULT;
+	s->backend = backend;
+	link_for_each(l, &s->clients) {
+		client = link_entry(l, struct client, sib);
+		client->who.session = s->id;
 	}
-	host_unlock(&d->lock);
-	return err;
+	link_add_tail(&s->sib, &d->sessions);
+	d->sessions_n++;
+	ck_tick(d);
+	WRITE_ONCE(s->domain, d);
+	return 0;
 }
 
 static struct domain *domain_new(struct call *c,
@@ -331,7 +327,7 @@ static int create(struct call *c, struct capkm_domain_create *a)
 	struct domain *d;
 	int err;
 
-	err = session_options(&a->max_streams, a->backend);
+	err = check_options(a->max_streams, a->backend);
 	if (!err)
 		err = a->mode & ~0666u ? -EINVAL : check_name(name);
 	if (err)
@@ -339,16 +335,16 @@ static int create(struct call *c, struct capkm_domain_create *a)
 	d = domain_new(c, a);
 	if (!d)
 		return -ENOMEM;
+	/* Nobody can attach and leave before its creator is attached. */
+	host_lock(&d->lock);
 	err = list_domain(d, name);
+	if (!err)
+		attach(c, d, CAPKM_RIGHT_READ | CAPKM_RIGHT_WRITE,
+		       a->max_streams, a->backend);
+	host_unlock(&d->lock);
 	if (err) {
 		host_mutex_destroy(&d->lock);
 		host_free(d);
-		return err;
-	}
-	err = attach(c, d, a->max_streams, a->backend);
-	if (err) {			/* somebody destroyed it already */
-		ck_domain_unlist(d);
-		ck_domain_put(d);
 		return err;
 	}
 	a->out_domain = d->id;
@@ -386,17 +382,20 @@ static struct domain *find(struct call *c, struct capkm_domain_attach *a,
 static int attach_to(struct call *c, struct capkm_domain_attach *a)
 {
 	struct domain *d;
+	u32 rights;
 	int err;
 
-	err = session_options(&a->max_streams, a->backend);
+	err = check_options(a->max_streams, a->backend);
 	if (err)
 		return err;
 	d = find(c, a, &err);
 	if (!d)
 		return err;
-	err = -EACCES;
-	if (ck_domain_rights(d, c->who) & CAPKM_RIGHT_READ)
-		err = attach(c, d, a->max_streams, a->backend);
+	rights = ck_domain_rights(d, c->who);
+	host_lock(&d->lock);
+	err = rights & CAPKM_RIGHT_READ ?
+		attach(c, d, rights, a->max_streams, a->backend) : -EACCES;
+	host_unlock(&d->lock);
 	if (err) {
 		ck_domain_put(d);
 		return err;

@@ -224,7 +224,7 @@ int capkm_abandon(u64 domain, u64 window, const struct capkm_caller *who)
 			     node);
 		err = w ? 0 : -ENOENT;
 		if (w) {
-			ck_window_abandon(d, w, who, NULL);
+			ck_window_abandon(d, w, NULL);
 			unlist = ck_domain_idle(d);
 		}
 		host_unlock(&d->lock);

@@ -136,7 +136,18 @@ void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back)
 		failure_free(f, back);
 }
 
-void ck_failure_skipped(struct domain *d, struct failure *f, struct skip *s)
+/* @at: the last part of @s. Returns the last part then. */
+struct skip *ck_skip_produced(struct skip *at, u64 buffer, struct stock *from)
+{
+	if (at->produced_n == SKIP_PRODUCED) {
+		at->more = ck_stock_take(from, STOCK_SKIP);
+		at = at->more;
+	}
+	at->produced[at->produced_n++] = buffer;
+	return at;
+}
+
+void ck_failure_skipped(struct failure *f, struct skip *s)
 {
 	s->time_ns = host_time_ns();
 	link_add_tail(&s->sib, &f->skips);
@@ -177,27 +188,41 @@ struct failure *ck_failure_find(struct domain *d, u64 id)
 	return NULL;
 }
 
-/* A pid is only a number for its reader, so this text is made for him. */
-static u32 torn_text(const struct failure *f, u32 pid, char *text, size_t size)
+/* @pid: " (pid 1234)" for a reader who may see it, or "". */
+static u32 make_text(const struct failure *f, const char *pid, char *text,
+		     size_t size)
 {
+	const unsigned long long stream = f->who.stream;
+
+	if (f->kind == CAPKM_KIND_OWNER_DIED)
+		return scnprintf(text, size,
+			"%s%s, whose stream %llu owned window %llu, ended before it was sealed",
+			f->who.comm, pid, stream, (unsigned long long)f->window);
+	if (f->kind != CAPKM_KIND_TORN_DOWN)
+		return scnprintf(text, size, "%s", f->text);
 	if (f->graph)
 		return scnprintf(text, size,
-			"torn down: %s (pid %u) ended inside a replay of graph %llu on stream %llu",
-			f->who.comm, pid, (unsigned long long)f->graph,
-			(unsigned long long)f->who.stream);
+			"torn down: %s%s ended inside a replay of graph %llu on stream %llu",
+			f->who.comm, pid, (unsigned long long)f->graph, stream);
 	return scnprintf(text, size,
-		"torn down: %s (pid %u) ended inside scope %llu of stream %llu%s%s",
-		f->who.comm, pid, (unsigned long long)f->scope,
-		(unsigned long long)f->who.stream, f->label[0] ? ": " : "",
-		f->label);
+		"torn down: %s%s ended inside scope %llu of stream %llu%s%s",
+		f->who.comm, pid, (unsigned long long)f->scope, stream,
+		f->label[0] ? ": " : "", f->label);
 }
 
-static u32 died_text(const struct failure *f, u32 pid, char *text, size_t size)
+u32 ck_failure_reason(const struct failure *f, char *text, size_t size)
 {
-	return scnprintf(text, size,
-		"%s (pid %u), whose stream %llu owned window %llu, ended before it was sealed",
-		f->who.comm, pid, (unsigned long long)f->who.stream,
-		(unsigned long long)f->window);
+	return make_text(f, "", text, size);
+}
+
+/* A pid is only a number for its reader, so this text is made for him. */
+static u32 text_for_reader(const struct failure *f, u32 pid, char *text,
+			   size_t size)
+{
+	char number[24];
+
+	scnprintf(number, sizeof(number), " (pid %u)", pid);
+	return make_text(f, number, text, size);
 }
 
 void ck_failure_report(const struct failure *f, struct capkm_report *r)
@@ -219,12 +244,10 @@ void ck_failure_report(const struct failure *f, struct capkm_report *r)
 	r->carriers = min(f->carriers.count, (u64)U32_MAX);
 	memcpy(r->comm, f->who.comm, sizeof(r->comm));
 	memcpy(r->label, f->label, sizeof(r->label));
-	if (f->kind == CAPKM_KIND_TORN_DOWN) {
-		r->text_len = torn_text(f, r->pid, (char *)r->text,
-					sizeof(r->text));
-	} else if (f->kind == CAPKM_KIND_OWNER_DIED) {
-		r->text_len = died_text(f, r->pid, (char *)r->text,
-					sizeof(r->text));
+	if (f->kind == CAPKM_KIND_TORN_DOWN ||
+	    f->kind == CAPKM_KIND_OWNER_DIED) {
+		r->text_len = text_for_reader(f, r->pid, (char *)r->text,
+					      sizeof(r->text));
 	} else {
 		r->text_len = f->text_len;
 		memcpy(r->text, f->text, f->text_len);

@@ -46,8 +46,17 @@ void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
 void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 		   bool keep_reports)
 {
+	struct id_node *node;
 	struct retained *r;
+	struct use *use;
 
+	/* Its buffers can no longer ask it when they were touched last. */
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		use = use_of(node);
+		if (use->writes.count + use->seen.count)
+			use->buffer->sequence = max(use->buffer->sequence,
+						    g->touched);
+	}
 	link_del(&g->sib);
 	g->client->graphs_n--;
 	ck_id_erase(&d->graphs, &g->node);
@@ -107,6 +116,7 @@ static void settle_set(struct graph *g, struct buffer *b,
 {
 	struct target t = { .buffer = b };
 	struct span *s;
+	u32 n = 0;
 
 	range_for_each(s, set) {
 		t.start = s->start;
@@ -115,6 +125,8 @@ static void settle_set(struct graph *g, struct buffer *b,
 			ck_taint_fail(&t, f, g->enter, tick, &g->stock);
 		else
 			ck_taint_clear(&t, g->enter, &g->stock);
+		if (!(++n % 64))
+			host_relax();
 	}
 }
 
@@ -122,7 +134,6 @@ static void settle(struct graph *g, struct failure *f, u64 tick)
 {
 	struct id_node *node;
 	struct use *use;
-	u32 n = 0;
 
 	if (!f && !g->busy)
 		return;
@@ -132,8 +143,6 @@ static void settle(struct graph *g, struct failure *f, u64 tick)
 			settle_set(g, use->buffer, &use->writes, f, tick);
 		if (f)
 			settle_set(g, use->buffer, &use->seen, f, tick);
-		if (!(++n % 64))
-			host_relax();
 	}
 }
 
@@ -297,34 +306,42 @@ static void find_bad_input(struct beginning *b)
 	}
 }
 
-static u32 set_depth(struct buffer *b, const struct range_map *set)
+static void set_splits(struct buffer *b, const struct range_map *set,
+		       struct need *need)
 {
 	struct target t = { .buffer = b };
 	struct span *s;
-	u32 n = 0;
 
 	range_for_each(s, set) {
 		t.start = s->start;
 		t.end = s->end;
-		n += ck_taint_depth(&t);
+		need->n[STOCK_CLAIM] += ck_taint_splits(&t);
+		if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
+			return;
+		host_relax();
 	}
-	return n;
 }
 
 /* What its end may need: counters, and the claims if there is something on them. */
-static void replay_need(const struct graph *g, struct need *need)
+static int replay_need(const struct beginning *b, struct need *need)
 {
+	const struct graph *g = b->graph;
 	struct id_node *node;
 	struct use *use;
 
 	*need = base_need(g);
+	if (b->bad.buffer)
+		need->n[STOCK_SKIP] = 1 + g->uses.count / SKIP_PRODUCED;
 	if (!g->busy)
-		return;
+		return 0;
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
 		use = use_of(node);
-		need->n[STOCK_CLAIM] += set_depth(use->buffer, &use->writes) +
-					set_depth(use->buffer, &use->seen);
+		set_splits(use->buffer, &use->writes, need);
+		set_splits(use->buffer, &use->seen, need);
+		if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
+			return -ENOSPC;
 	}
+	return 0;
 }
 
 /* Moves to the graph what it lacks: 0, 1 look again, or an error. */
@@ -363,8 +380,8 @@ static int prepare_begin(struct beginning *b)
 	    c->session->backend == CAPKM_BACKEND_HARDWARE)
 		return -EOPNOTSUPP;
 	find_bad_input(b);
-	replay_need(b->graph, &need);
-	return provide(c, b->graph, &need);
+	err = replay_need(b, &need);
+	return err ? err : provide(c, b->graph, &need);
 }
 
 /* It does not run: what it would have written carries @f. */
@@ -377,6 +394,7 @@ static void not_run(struct beginning *b, struct failure *f, u64 tick)
 	g->enter = tick;
 	g->touched = tick;
 	g->failed_replays++;
+	b->slot->sequence = tick;
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
 		use = use_of(node);
 		settle_set(g, use->buffer, &use->writes, f, tick);
@@ -406,6 +424,24 @@ static void refuse(struct beginning *b)
 	b->arg->out_result = CAPKM_REFUSED;
 }
 
+static struct skip *skip_new(struct beginning *b)
+{
+	struct graph *g = b->graph;
+	struct skip *s = ck_stock_take(&g->stock, STOCK_SKIP), *at = s;
+	struct id_node *node;
+
+	link_init(&s->sib);
+	s->needed = b->bad.buffer->node.id;
+	scnprintf(s->label, sizeof(s->label), "replay of graph %llu",
+		  (unsigned long long)g->node.id);
+	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
+		if (!use_of(node)->writes.count)
+			continue;
+		at = ck_skip_produced(at, node->id, &g->stock);
+	}
+	return s;
+}
+
 static void skip(struct beginning *b)
 {
 	struct stock *st = &b->call->session->stock;
@@ -413,6 +449,8 @@ static void skip(struct beginning *b)
 
 	ck_failure_pin(f);
 	not_run(b, f, ck_tick(b->call->domain));
+	if (f->carriers.count)
+		ck_failure_skipped(f, skip_new(b));
 	ck_failure_unpin(f, st);
 	b->arg->out_result = CAPKM_SKIPPED;
 }
@@ -448,7 +486,7 @@ int ck_op_graph_replay_begin(struct call *c)
 		ck_fault_report(&b.fault, &b.bad, b.reports->data);
 		b.reports->used = 1;
 	}
-	if (b.bad.buffer && !b.fault.failure)
+	if (b.bad.buffer && (b.fault.scope || b.fault.graph))
 		b.arg->out_result = CAPKM_IN_PROGRESS;
 	else if (ck_window_recording(b.slot->window))
 		refuse(&b);

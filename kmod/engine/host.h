@@ -32,8 +32,9 @@ void *host_alloc(size_t bytes);
 /* Also of NULL, and also where a mutex is held. */
 void host_free(void *p);
 
-/* CLOCK_REALTIME, nanoseconds. */
+/* CLOCK_REALTIME and CLOCK_BOOTTIME, nanoseconds. */
 u64 host_time_ns(void);
+u64 host_uptime_ns(void);
 
 /* CAPKM_FEATURE_* of this host: is it an authority for several processes. */
 u64 host_features(void);

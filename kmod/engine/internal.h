@@ -23,7 +23,8 @@
 #define GRAPHS_MAX		65536u		/* of a client */
 #define RECORDED_MAX		1048576u	/* claims of a window */
 #define RETAINED_MAX		65536u		/* host buffers of a window */
-#define CLAIMS_MAX		16777216u	/* ranges of a domain */
+#define CLAIMS_MAX		16777216u	/* ranges of a domain, with those paid for */
+#define DOMAIN_WINDOWS_MAX	65536u		/* open and orphaned, of a domain */
 #define SLOTS_MAX		1024u		/* per device, of a client */
 #define DEVICES_MAX		64u		/* of a client */
 #define SLOTS_DEFAULT		32u
@@ -58,12 +59,12 @@ enum stock_kind {
 
 /* How many of each are needed, or were bought and not used. */
 struct need {
-	u32 n[STOCK_KINDS];
+	u64 n[STOCK_KINDS];
 };
 
 struct stock {
 	struct link free[STOCK_KINDS];
-	u32 n[STOCK_KINDS];
+	u64 n[STOCK_KINDS];
 };
 
 void ck_stock_init(struct stock *st);
@@ -152,8 +153,11 @@ void ck_failure_text(struct failure *f, const char *text, u32 len);
 struct carrier *ck_failure_tag(struct domain *d, struct failure *f,
 			       struct buffer *b, struct stock *from);
 void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back);
-void ck_failure_skipped(struct domain *d, struct failure *f, struct skip *s);
+struct skip *ck_skip_produced(struct skip *at, u64 buffer, struct stock *from);
+void ck_failure_skipped(struct failure *f, struct skip *s);
 void ck_failure_report(const struct failure *f, struct capkm_report *r);
+/* The reason as any reader may see it, for the text of another failure. */
+u32 ck_failure_reason(const struct failure *f, char *text, size_t size);
 void ck_failure_keep(struct domain *d, struct failure *f);
 struct failure *ck_failure_find(struct domain *d, u64 id);
 /* The chain of skipped work from @buffer back to the root of @f. */
@@ -183,8 +187,7 @@ struct claim {
 		struct carrier *carrier;
 		struct window *window;
 	};
-	u64 enter;
-	u64 date;
+	u64 enter;		/* its date is span.date; none while it is open */
 	enum claim_state state;
 };
 
@@ -246,11 +249,8 @@ void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports);
 void ck_buffer_touch(struct buffer *b);
 void ck_buffer_sever(struct buffer *b, struct stock *back, bool keep_reports);
 
-/*
- * How many claims an exit over the range may have to split: the dated claims
- * that cover both of its ends.
- */
-u32 ck_taint_depth(const struct target *t);
+/* How often an exit over the range may have to split a claim. */
+u64 ck_taint_splits(const struct target *t);
 /* Rule 2: failed and recorded claims dated before @before go. */
 void ck_taint_clear(const struct target *t, u64 before, struct stock *st);
 /* Rule 3: recorded claims of @w dated before @before go. */
@@ -259,6 +259,11 @@ void ck_taint_clear_recorded(const struct target *t, struct window *w,
 void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
 		   u64 date, struct stock *st);
 void ck_taint_open(const struct target *t, struct scope *s, struct stock *st);
+/*
+ * Splits the claims dated before @before at the ends of the range, so that a
+ * refusal, which happens when nothing can be bought, has nothing to split.
+ */
+void ck_taint_score(const struct target *t, u64 before, struct stock *st);
 /* The open claim becomes a recorded one of @w, stays where it is. */
 void ck_taint_record(struct claim *c, struct window *w, u64 date);
 /* A recorded claim of work that had no scope. */
@@ -302,12 +307,14 @@ struct domain {
 	bool persistent;
 	bool dead;			/* destroyed: calls are -ECANCELED */
 	u64 created_ns, defunct_ns;
+	u64 defunct_at;			/* the same by host_uptime_ns() */
 	u64 sequence;			/* the clock of bytes.rst */
 	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
 	    next_failure;
 	struct id_map buffers, windows, scopes, graphs, failures, streams;
 	u64 stamp;			/* of the last check */
 	u64 claims;
+	u64 paid;			/* claims in the stocks of open scopes */
 	u64 orphans;
 	u32 replaying;
 	struct link sessions;
@@ -416,6 +423,7 @@ struct scope {
 	struct failure *failure;	/* what it will be if it fails; pinned */
 	struct failure *poison;		/* what its inputs carry; pinned */
 	struct stock stock;		/* what its exit may need */
+	u64 paid;			/* claims that were put there */
 	u64 enter;
 	u64 stream;
 	char label[CAPKM_LABEL_MAX + 1];
@@ -455,6 +463,8 @@ void ck_client_end(struct client *c);
 void ck_session_drop_holds(struct capkm_session *s);
 int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 		      struct target *t);
+/* Is it the session's own id, or one that it was given? */
+int ck_stream_check(struct capkm_session *s, u64 stream);
 int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		 struct slot **out, u32 *index);
 int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
@@ -486,9 +496,14 @@ struct target ck_target(struct call *c, const struct capkm_claim *claim);
  */
 int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 		     bool writes, u32 *bad);
-/* Adds what the exit of a scope over @writes needs. */
-void ck_targets_need(struct call *c, const struct array *writes,
-		     struct need *need);
+/*
+ * Adds what the exit of a scope over @writes needs; -ENOSPC if the domain has
+ * no room for that many claims.
+ */
+int ck_targets_need(struct call *c, const struct array *writes,
+		    struct need *need);
+/* Has the domain room for so many claims more? */
+bool ck_domain_has_room(const struct domain *d, u64 claims);
 
 /* ---- windows, scopes, graphs ---- */
 
@@ -496,9 +511,9 @@ void ck_targets_need(struct call *c, const struct array *writes,
 int ck_window_own(struct call *c, u64 id, struct window **out);
 int ck_window_closing(struct call *c, u64 id, struct window **out);
 /* Adds what recording the claims in @w needs on top. */
-void ck_window_need(struct call *c, const struct window *w,
-		    const struct array *reads, const struct array *writes,
-		    struct need *need);
+int ck_window_need(struct call *c, const struct window *w,
+		   const struct array *reads, const struct array *writes,
+		   struct need *need);
 /* Recorded work writes the range; reads it, and nothing before had written it. */
 void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
 		     struct stock *st);
@@ -512,8 +527,7 @@ void ck_window_refuse(struct domain *d, struct window *w, u32 kind, s32 code,
 void ck_window_close(struct domain *d, struct window *w, u32 state,
 		     struct stock *back);
 void ck_window_orphan(struct domain *d, struct window *w, struct stock *back);
-void ck_window_abandon(struct domain *d, struct window *w,
-		       const struct capkm_caller *who, struct stock *back);
+void ck_window_abandon(struct domain *d, struct window *w, struct stock *back);
 void ck_window_put(struct window *w, struct stock *back);
 void ck_window_fill(const struct window *w, struct capkm_window_query *q);
 /* The sets of @w's open scopes count as recorded (it is closed over them). */

@@ -5,26 +5,39 @@
  */
 #include "internal.h"
 
-void ck_window_need(struct call *c, const struct window *w,
-		    const struct array *reads, const struct array *writes,
-		    struct need *need)
+int ck_window_need(struct call *c, const struct window *w,
+		   const struct array *reads, const struct array *writes,
+		   struct need *need)
 {
 	const struct capkm_claim *claim = reads->data;
+	u64 keys = writes->len;
 	u32 i;
 
-	for (i = 0; i < reads->len; i++)
-		need->n[STOCK_CLAIM] +=
-			ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
+	for (i = 0; i < reads->len; i++) {
+		keys += ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
 				    claim[i].start, claim[i].end, NULL, NULL);
-	need->n[STOCK_CLAIM] += writes->len;
+		if (keys > RECORDED_MAX)
+			return -EDQUOT;
+		host_relax();
+	}
+	if (w->recorded + w->inputs + w->seen + keys > RECORDED_MAX)
+		return -EDQUOT;
+	need->n[STOCK_CLAIM] += keys;
 	need->n[STOCK_USE] += reads->len + writes->len;
+	/* One for each buffer, for its refusal. */
+	need->n[STOCK_CARRIER] += writes->len;
+	return 0;
 }
 
 void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
 		     struct stock *st)
 {
+	const struct need tag = { .n[STOCK_CARRIER] = 1 };
 	struct use *use = ck_use_get(&w->uses, b, NULL, st);
 
+	/* To tag the buffer with the window's refusal. */
+	if (!use->writes.count)
+		ck_stock_move(&w->stock, st, &tag);
 	if (ck_use_add(&use->writes, start, end, st)) {
 		w->recorded++;
 		w->bytes += min(end - start, U64_MAX - w->bytes);
@@ -73,6 +86,7 @@ static void record_write(struct window *w, const struct target *t, u64 tick,
 		return;
 	ck_window_wrote(w, t->buffer, t->start, t->end, st);
 	ck_taint_clear_recorded(t, w, tick, st);
+	ck_taint_score(t, tick, st);
 	ck_taint_add_recorded(t, w, tick, st);
 	ck_buffer_touch(t->buffer);
 }
@@ -88,10 +102,8 @@ static void record_seen(struct window *w, const struct target *t,
 	w->seen += ck_use_add(&use->seen, t->start, t->end, st);
 }
 
-/* @refusal: what refusing these claims may need goes to the window. */
 static void record(struct call *c, struct window *w,
-		   const struct capkm_window_record *a,
-		   const struct need *refusal)
+		   const struct capkm_window_record *a)
 {
 	const struct array *writes = &c->array[1];
 	const struct capkm_claim *claim = writes->data;
@@ -107,48 +119,46 @@ static void record(struct call *c, struct window *w,
 			record_seen(w, &t, st);
 		else
 			record_write(w, &t, tick, st);
+		host_relax();
 	}
-	if (!(a->flags & CAPKM_WINDOW_RECORD_F_SEEN))
-		ck_stock_move(&w->stock, st, refusal);
+}
+
+/* All that can be wrong, and what it costs: 0, 1 look again, or an error. */
+static int prepare_record(struct call *c, struct capkm_window_record *a,
+			  struct window **w)
+{
+	const struct array *reads = &c->array[0], *writes = &c->array[1];
+	struct need need = {};
+	int err;
+
+	err = ck_window_own(c, a->window, w);
+	if (!err)
+		err = ck_targets_check(c, reads, 0, true, &a->out_error_index);
+	if (!err)
+		err = ck_targets_check(c, writes, reads->len, true,
+				       &a->out_error_index);
+	if (!err && (*w)->state == CAPKM_WINDOW_OPENING)
+		err = -EINVAL;
+	if (err || (*w)->state == CAPKM_WINDOW_PREPARE)
+		return err;
+	err = ck_targets_need(c, writes, &need);
+	if (!err)
+		err = ck_window_need(c, *w, reads, writes, &need);
+	return err ? err : ck_call_buy(c, &need);
 }
 
 int ck_op_window_record(struct call *c)
 {
 	struct capkm_window_record *a = c->arg;
-	const struct array *reads = &c->array[0], *writes = &c->array[1];
-	struct need need, refusal;
 	struct window *w;
-	int err, kind;
+	int err;
 
 	do {
-		w = id_entry(ck_id_find(&c->domain->windows, a->window),
-			     struct window, node);
-		if (!w)
-			return -ENOENT;
-		if (w->client != c->client)
-			return -EPERM;
-		err = ck_targets_check(c, reads, 0, false, &a->out_error_index);
-		if (!err)
-			err = ck_targets_check(c, writes, reads->len, true,
-					       &a->out_error_index);
-		if (err || w->state == CAPKM_WINDOW_PREPARE)
-			return err;
-		if (w->state == CAPKM_WINDOW_OPENING)
-			return -EINVAL;
-		if (w->recorded + w->seen + writes->len > RECORDED_MAX)
-			return -EDQUOT;
-		memset(&refusal, 0, sizeof(refusal));
-		ck_targets_need(c, writes, &refusal);
-		need = refusal;
-		ck_window_need(c, w, reads, writes, &need);
-		for (kind = 0; kind < STOCK_KINDS; kind++)
-			need.n[kind] += refusal.n[kind];
-		err = ck_call_buy(c, &need);
+		err = prepare_record(c, a, &w);
 	} while (err == 1);
-	if (err)
-		return err;
-	record(c, w, a, &refusal);
-	return 0;
+	if (!err && w->state != CAPKM_WINDOW_PREPARE)
+		record(c, w, a);
+	return err;
 }
 
 /* The first claim above the one that was taken last, in order of the key. */
@@ -156,18 +166,18 @@ static struct use *next_untaken(const struct window *w, struct span **span)
 {
 	struct id_node *node = ck_id_from(&w->uses, w->taken_buffer);
 	struct use *use;
-	u64 start = 0, end = 0;
 
 	for (; node; node = ck_id_next(node)) {
 		use = container_of(node, struct use, node);
-		if (node->id == w->taken_buffer) {
-			start = w->taken_start;
-			end = w->taken_end + 1;
+		if (node->id != w->taken_buffer) {
+			*span = ck_range_from(&use->writes, 0, 0);
 		} else {
-			start = 0;
-			end = 0;
+			*span = ck_range_from(&use->writes, w->taken_start,
+					      w->taken_end);
+			if (*span && (*span)->start == w->taken_start &&
+			    (*span)->end == w->taken_end)
+				*span = ck_range_after(*span);
 		}
-		*span = ck_range_from(&use->writes, start, end);
 		if (*span)
 			return use;
 	}
@@ -247,6 +257,9 @@ int ck_op_window_fail(struct call *c)
 
 	if (!a->kind || a->kind > CAPKM_KIND_DRIVER)
 		return -EINVAL;
+	err = ck_stream_check(c->session, a->stream);
+	if (err)
+		return err;
 	do {
 		w = id_entry(ck_id_find(&d->windows, a->window),
 			     struct window, node);
@@ -256,7 +269,8 @@ int ck_op_window_fail(struct call *c)
 	} while (err == 1);
 	if (err)
 		return err;
-	if (w->state != CAPKM_WINDOW_PREPARE) {
+	if (w->state != CAPKM_WINDOW_PREPARE &&
+	    w->state != CAPKM_WINDOW_ORPHANED) {
 		f = ck_failure_new(d, &c->session->stock);
 		f->kind = a->kind;
 		f->code = a->code;

@@ -11,11 +11,17 @@ static u64 top(const struct tree_node *node)
 	return node ? entry(node)->top : 0;
 }
 
+static u64 oldest(const struct tree_node *node)
+{
+	return node ? entry(node)->oldest : U64_MAX;
+}
+
 static void augment(struct tree_node *node)
 {
 	struct span *s = entry(node);
 
 	s->top = max(s->end, max(top(node->left), top(node->right)));
+	s->oldest = min(s->date, min(oldest(node->left), oldest(node->right)));
 }
 
 void ck_range_map_init(struct range_map *map)
@@ -55,47 +61,100 @@ void ck_range_set_end(struct range_map *map, struct span *s, u64 end)
 	ck_tree_changed(&map->tree, &s->tree);
 }
 
-/* The leftmost below @node that touches, or NULL. */
-static struct span *search(const struct tree_node *node, u64 start, u64 end)
+void ck_range_set_date(struct range_map *map, struct span *s, u64 date)
 {
-	while (node && top(node) > start) {
-		if (top(node->left) > start)
+	s->date = date;
+	ck_tree_changed(&map->tree, &s->tree);
+}
+
+/* What is looked for; @before U64_MAX stands for every date. */
+struct query {
+	u64 start, end, before;
+};
+
+static bool matches(const struct span *s, const struct query *q)
+{
+	return s->start < q->end && s->end > q->start &&
+	       (s->date < q->before || q->before == U64_MAX);
+}
+
+/* Can there be a match below @node? */
+static bool promises(const struct tree_node *node, const struct query *q)
+{
+	return node && top(node) > q->start &&
+	       (oldest(node) < q->before || q->before == U64_MAX);
+}
+
+/*
+ * In order of start the first match at or after @node, which has been come to
+ * from @from: its parent (nothing of it is done), its left child (that is done)
+ * or its right child (all of it is done).
+ */
+static struct span *walk(const struct tree_node *node,
+			 const struct tree_node *from, const struct query *q)
+{
+	const struct tree_node *next;
+
+	while (node) {
+		if (from == node->parent && promises(node->left, q)) {
+			from = node;
 			node = node->left;
-		else if (entry(node)->start >= end)
-			return NULL;
-		else if (entry(node)->end > start)
-			return entry(node);
-		else
-			node = node->right;
+			continue;
+		}
+		if (from != node->right || !from) {
+			if (entry(node)->start >= q->end)
+				return NULL;
+			if (matches(entry(node), q))
+				return entry(node);
+			if (promises(node->right, q)) {
+				from = node;
+				node = node->right;
+				continue;
+			}
+		}
+		next = node->parent;
+		from = node;
+		node = next;
 	}
 	return NULL;
 }
 
+static struct span *first(const struct range_map *map, const struct query *q)
+{
+	if (q->start >= q->end || !promises(map->tree.root, q))
+		return NULL;
+	return walk(map->tree.root, NULL, q);
+}
+
+static struct span *next(const struct span *s, const struct query *q)
+{
+	const struct tree_node *node = &s->tree;
+
+	if (promises(node->right, q))
+		return walk(node->right, node, q);
+	return walk(node->parent, node, q);
+}
+
 struct span *ck_range_first(const struct range_map *map, u64 start, u64 end)
 {
-	return start < end ? search(map->tree.root, start, end) : NULL;
+	return first(map, &(struct query) { start, end, U64_MAX });
 }
 
 struct span *ck_range_next(const struct span *s, u64 start, u64 end)
 {
-	const struct tree_node *node = &s->tree, *from;
-	struct span *found;
+	return next(s, &(struct query) { start, end, U64_MAX });
+}
 
-	for (;;) {
-		found = search(node->right, start, end);
-		if (found)
-			return found;
-		do {
-			from = node;
-			node = node->parent;
-			if (!node)
-				return NULL;
-		} while (node->right == from);
-		if (entry(node)->start >= end)
-			return NULL;
-		if (entry(node)->end > start)
-			return entry(node);
-	}
+struct span *ck_range_first_older(const struct range_map *map, u64 start,
+				  u64 end, u64 before)
+{
+	return first(map, &(struct query) { start, end, before });
+}
+
+struct span *ck_range_next_older(const struct span *s, u64 start, u64 end,
+				 u64 before)
+{
+	return next(s, &(struct query) { start, end, before });
 }
 
 struct span *ck_range_from(const struct range_map *map, u64 start, u64 end)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Half-open ranges, which may overlap, ordered by their start. Each node knows
- * the highest end below it, so the ranges that touch a given one are found in
- * O(log n) and then one by one.
+ * the highest end and the earliest date below it, so the ranges that touch a
+ * given one, or of these the ones from before a date, are found without looking
+ * at the others.
  */
 #ifndef CAPKM_RANGE_MAP_H
 #define CAPKM_RANGE_MAP_H
@@ -14,6 +15,8 @@ struct span {
 	u64 start;
 	u64 end;
 	u64 top;		/* highest end in the subtree */
+	u64 date;
+	u64 oldest;		/* lowest date in the subtree */
 };
 
 struct range_map {
@@ -26,9 +29,15 @@ void ck_range_insert(struct range_map *map, struct span *s);
 void ck_range_erase(struct range_map *map, struct span *s);
 /* Moves the end; to move the start, erase and insert. */
 void ck_range_set_end(struct range_map *map, struct span *s, u64 end);
+void ck_range_set_date(struct range_map *map, struct span *s, u64 date);
 /* In order of start: the first, and the next, that shares a byte with [start, end). */
 struct span *ck_range_first(const struct range_map *map, u64 start, u64 end);
 struct span *ck_range_next(const struct span *s, u64 start, u64 end);
+/* The same, of those with a date below @before. */
+struct span *ck_range_first_older(const struct range_map *map, u64 start,
+				  u64 end, u64 before);
+struct span *ck_range_next_older(const struct span *s, u64 start, u64 end,
+				 u64 before);
 /* The range [start, end) itself, or NULL. */
 struct span *ck_range_find(const struct range_map *map, u64 start, u64 end);
 /* The first in order of (start, end) that is not below the given pair. */

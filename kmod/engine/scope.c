@@ -31,6 +31,7 @@ static void settle(struct scope *s, struct failure *f, u64 tick)
 	bool recorded = s->window && !f;
 	struct target t;
 	struct claim *c;
+	u32 n = 0;
 
 	while (!link_empty(&s->claims)) {
 		c = link_first(&s->claims, struct claim, sib);
@@ -43,6 +44,7 @@ static void settle(struct scope *s, struct failure *f, u64 tick)
 					&s->stock);
 			ck_taint_clear_recorded(&t, s->window, s->enter,
 						&s->stock);
+			ck_taint_score(&t, s->enter, &s->stock);
 			ck_taint_record(c, s->window, tick);
 		} else {
 			ck_claim_drop(c, &s->stock);
@@ -52,6 +54,8 @@ static void settle(struct scope *s, struct failure *f, u64 tick)
 				ck_taint_clear(&t, s->enter, &s->stock);
 		}
 		ck_buffer_put(t.buffer, &s->stock, false);
+		if (!(++n % 64))
+			host_relax();
 	}
 }
 
@@ -78,15 +82,10 @@ static void leave_window(struct scope *s, struct failure *f,
 			 struct stock *back)
 {
 	struct window *w = s->window;
-	struct need rest = {};
 
 	if (!f) {
 		w->launches++;
 		w->foreign_launches += s->stream != w->opener.stream;
-		/* What a later refusal of these claims may need. */
-		rest.n[STOCK_CLAIM] = s->stock.n[STOCK_CLAIM];
-		rest.n[STOCK_CARRIER] = s->stock.n[STOCK_CARRIER];
-		ck_stock_move(&w->stock, &s->stock, &rest);
 	} else if (f != w->refusal) {
 		ck_window_doom(w, f, back);
 	}
@@ -104,6 +103,7 @@ static void leave(struct domain *d, struct scope *s, struct failure *f,
 	s->slot->scopes--;
 	s->slot->sequence = tick;
 	s->client->scopes_n--;
+	d->paid -= s->paid;
 	link_del(&s->sib);
 	ck_id_erase(&d->scopes, &s->node);
 	ck_failure_unpin(s->failure, back);
@@ -251,13 +251,8 @@ static struct skip *skip_new(struct entering *e)
 	link_init(&s->sib);
 	s->needed = e->bad.buffer->node.id;
 	memcpy(s->label, e->label->data, e->label->len);
-	for (i = 0; i < e->writes->len; i++) {
-		if (at->produced_n == SKIP_PRODUCED) {
-			at->more = ck_stock_take(st, STOCK_SKIP);
-			at = at->more;
-		}
-		at->produced[at->produced_n++] = claim[i].buffer;
-	}
+	for (i = 0; i < e->writes->len; i++)
+		at = ck_skip_produced(at, claim[i].buffer, st);
 	return s;
 }
 
@@ -280,7 +275,7 @@ static void skip(struct entering *e)
 		ck_buffer_touch(t.buffer);
 	}
 	if (f->carriers.count)
-		ck_failure_skipped(d, f, skip_new(e));
+		ck_failure_skipped(f, skip_new(e));
 	e->slot->sequence = tick;
 	ck_failure_unpin(f, st);
 	e->arg->out_result = CAPKM_SKIPPED;
@@ -345,6 +340,8 @@ static void enter(struct entering *e, const struct need *need)
 	rest.n[STOCK_SCOPE] = 0;
 	rest.n[STOCK_FAILURE] = 0;
 	ck_stock_move(&s->stock, st, &rest);
+	s->paid = rest.n[STOCK_CLAIM];
+	d->paid += s->paid;
 
 	for (i = 0; i < e->writes->len; i++) {
 		t = ck_target(c, &claim[i]);
@@ -395,13 +392,13 @@ static int prepare_enter(struct entering *e, struct need *need)
 		return -EDQUOT;
 	e->window = ck_window_recording(e->slot->window) ? e->slot->window :
 							   NULL;
-	if (e->window && e->window->recorded + e->writes->len > RECORDED_MAX)
-		return -EDQUOT;
 	find_bad_read(e);
 	memset(need, 0, sizeof(*need));
-	ck_targets_need(c, e->writes, need);
-	if (e->window)
-		ck_window_need(c, e->window, e->reads, e->writes, need);
+	err = ck_targets_need(c, e->writes, need);
+	if (!err && e->window)
+		err = ck_window_need(c, e->window, e->reads, e->writes, need);
+	if (err)
+		return err;
 	need->n[STOCK_SCOPE] = 1;
 	need->n[STOCK_FAILURE] = 2;
 	if (e->bad.buffer)

@@ -105,6 +105,7 @@ void ck_client_end(struct client *c)
 		return;
 	c->dead = true;
 	tick = ck_tick(d);
+	/* Each of these relaxes inside, with the lock held. */
 	while (!link_empty(&c->windows))
 		ck_window_orphan(d, link_first(&c->windows, struct window, sib),
 				 NULL);
@@ -176,22 +177,28 @@ static u32 device_find(const struct client *c, const u8 *device)
 	return DEVICES_MAX;
 }
 
+int ck_stream_check(struct capkm_session *s, u64 id)
+{
+	struct stream *stream;
+
+	if (id < CAPKM_STREAM_FIRST)
+		return 0;
+	stream = id_entry(ck_id_find(&s->domain->streams, id), struct stream,
+			  node);
+	if (!stream)
+		return -ENOENT;
+	return stream->session == s ? 0 : -EPERM;
+}
+
 int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		 struct slot **out, u32 *index)
 {
 	u32 streams = c->session->max_streams;
 	u32 device = device_find(c, place->device);
-	struct stream *stream;
+	int err = ck_stream_check(c->session, place->stream);
 
-	if (place->stream >= CAPKM_STREAM_FIRST) {
-		stream = id_entry(ck_id_find(&c->session->domain->streams,
-					     place->stream),
-				  struct stream, node);
-		if (!stream)
-			return -ENOENT;
-		if (stream->session != c->session)
-			return -EPERM;
-	}
+	if (err)
+		return err;
 	if (!(flags & CAPKM_PLACE_F_SLOT))
 		*index = place->stream % streams;
 	else if (place->slot < streams)

@@ -44,13 +44,21 @@ static void *get(struct stock *st, enum stock_kind kind)
 	return l;
 }
 
-void ck_stock_free(struct stock *st)
+static void free_down_to(struct stock *st, u64 keep)
 {
 	int kind;
 
 	for (kind = 0; kind < STOCK_KINDS; kind++)
-		while (st->n[kind])
+		while (st->n[kind] > keep) {
 			host_free(get(st, kind));
+			if (!(st->n[kind] % 4096))
+				host_relax();
+		}
+}
+
+void ck_stock_free(struct stock *st)
+{
+	free_down_to(st, 0);
 }
 
 bool ck_stock_has(const struct stock *st, const struct need *need)
@@ -74,6 +82,8 @@ int ck_stock_buy(struct stock *st, const struct need *need)
 			if (!object)
 				return -ENOMEM;
 			put(st, kind, object);
+			if (!(st->n[kind] % 4096))
+				host_relax();
 		}
 	}
 	return 0;
@@ -83,7 +93,7 @@ void ck_stock_move(struct stock *to, struct stock *from,
 		   const struct need *need)
 {
 	int kind;
-	u32 i;
+	u64 i;
 
 	for (kind = 0; kind < STOCK_KINDS; kind++) {
 		host_check(from->n[kind] >= need->n[kind]);
@@ -122,9 +132,5 @@ void ck_stock_give(struct stock *st, enum stock_kind kind, void *object)
 
 void ck_stock_trim(struct stock *st)
 {
-	int kind;
-
-	for (kind = 0; kind < STOCK_KINDS; kind++)
-		while (st->n[kind] > STOCK_KEEP)
-			host_free(get(st, kind));
+	free_down_to(st, STOCK_KEEP);
 }

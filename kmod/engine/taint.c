@@ -4,9 +4,11 @@
  *
  * Claims of one buffer may overlap, so they live in a range map that allows it.
  * An exit splits only claims that were there, and dated, when the scope
- * entered; how many it may have to split is counted and paid at the enter
- * (ck_taint_depth()). Claims are fused only where no open or recorded claim of
- * the buffer could still tell their dates apart, so that count stays right.
+ * entered; how often it may have to is counted and paid at the enter
+ * (ck_taint_splits()). A recorded scope's exit also splits what a refusal of it
+ * would have to split, so that a refusal needs no memory for claims. Claims are
+ * fused only where no open or recorded claim of the buffer could tell them
+ * apart, so that the count stays right.
  */
 #include "internal.h"
 
@@ -23,6 +25,19 @@ static struct claim *first(const struct buffer *b, u64 start, u64 end)
 static struct claim *next(const struct claim *c, u64 start, u64 end)
 {
 	return entry(ck_range_next(&c->span, start, end));
+}
+
+/* The same, of the claims with a date below @before; open ones have none. */
+static struct claim *first_older(const struct buffer *b, u64 start, u64 end,
+				 u64 before)
+{
+	return entry(ck_range_first_older(&b->claims, start, end, before));
+}
+
+static struct claim *next_older(const struct claim *c, u64 start, u64 end,
+				u64 before)
+{
+	return entry(ck_range_next_older(&c->span, start, end, before));
 }
 
 /* A buffer gets its first claim, or loses its last: its graphs must know. */
@@ -104,18 +119,50 @@ static void cut(struct claim *c, u64 start, u64 end, struct stock *st)
 	}
 }
 
-u32 ck_taint_depth(const struct target *t)
+static bool inside(const struct claim *c, u64 at)
+{
+	return c->span.start < at && at < c->span.end;
+}
+
+static u64 splits_at(const struct buffer *b, u64 at)
 {
 	struct claim *c;
-	u32 n = 0;
+	u64 n = 0;
 
-	if (!t->start || t->start == t->end)
+	if (!at || at == b->size)
 		return 0;
-	for (c = first(t->buffer, t->start - 1, t->start); c;
-	     c = next(c, t->start - 1, t->start))
-		n += c->state != CLAIM_OPEN && c->span.end > t->end &&
-		     c->span.start < t->start;
+	for (c = first(b, at - 1, at); c; c = next(c, at - 1, at))
+		n += c->state != CLAIM_OPEN && inside(c, at);
 	return n;
+}
+
+u64 ck_taint_splits(const struct target *t)
+{
+	if (t->start == t->end)
+		return 0;
+	return splits_at(t->buffer, t->start) + splits_at(t->buffer, t->end);
+}
+
+static void score_at(struct buffer *b, u64 at, u64 before,
+		     struct stock *st)
+{
+	struct claim *c, *n;
+
+	if (!at)
+		return;
+	for (c = first_older(b, at - 1, at, before); c; c = n) {
+		n = next_older(c, at - 1, at, before);
+		if (!inside(c, at))
+			continue;
+		split(c, at, st);
+		ck_range_set_end(&b->claims, &c->span, at);
+	}
+}
+
+void ck_taint_score(const struct target *t, u64 before, struct stock *st)
+{
+	score_at(t->buffer, t->start, before, st);
+	score_at(t->buffer, t->end, before, st);
 }
 
 /*
@@ -126,11 +173,12 @@ static void clear(const struct target *t, const struct window *w, u64 before,
 		  struct stock *st)
 {
 	struct claim *c, *n;
+	u32 steps = 0;
 
-	for (c = first(t->buffer, t->start, t->end); c; c = n) {
-		n = next(c, t->start, t->end);
-		if (c->state == CLAIM_OPEN || c->date >= before)
-			continue;
+	for (c = first_older(t->buffer, t->start, t->end, before); c; c = n) {
+		n = next_older(c, t->start, t->end, before);
+		if (!(++steps % 1024))
+			host_relax();
 		if (w && (c->state != CLAIM_RECORDED || c->window != w))
 			continue;
 		cut(c, t->start, t->end, st);
@@ -148,7 +196,23 @@ void ck_taint_clear_recorded(const struct target *t, struct window *w,
 	clear(t, w, before, st);
 }
 
-/* Takes in the claims of the same failure that @c overlaps or touches. */
+/* Do only claims of the same failure have bytes of @c? */
+static bool alone(const struct claim *c)
+{
+	const u64 start = c->span.start, end = c->span.end;
+	struct claim *o;
+
+	for (o = first(c->buffer, start, end); o; o = next(o, start, end))
+		if (o->carrier != c->carrier)
+			return false;
+	return true;
+}
+
+/*
+ * Takes in the claims of the same failure that @c overlaps or touches. They get
+ * its date, so nobody may compare theirs: no open or recorded claim, no replay,
+ * no other failure of the same bytes.
+ */
 static void fuse(struct claim *c, struct stock *st)
 {
 	struct buffer *b = c->buffer;
@@ -156,11 +220,11 @@ static void fuse(struct claim *c, struct stock *st)
 	u64 end = c->span.end + (c->span.end < b->size);
 	struct claim *o, *n;
 
-	if (b->dated || b->domain->replaying)
+	if (b->dated || b->domain->replaying || !alone(c))
 		return;
 	for (o = first(b, start, end); o; o = n) {
 		n = next(o, start, end);
-		if (o->state != CLAIM_FAILED || o->carrier != c->carrier)
+		if (o->carrier != c->carrier || !alone(o))
 			continue;
 		c->span.start = min(c->span.start, o->span.start);
 		c->span.end = max(c->span.end, o->span.end);
@@ -181,8 +245,8 @@ void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
 	c->state = CLAIM_FAILED;
 	c->span.start = t->start;
 	c->span.end = t->end;
+	c->span.date = date;
 	c->enter = enter;
-	c->date = date;
 	/* Tagged first: what is cleared may be the same failure's last claim. */
 	c->carrier = ck_failure_tag(b->domain, f, b, st);
 	clear(t, NULL, enter, st);
@@ -198,6 +262,7 @@ void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
 	c->state = CLAIM_OPEN;
 	c->span.start = t->start;
 	c->span.end = t->end;
+	c->span.date = U64_MAX;
 	c->scope = s;
 	c->enter = s->enter;
 	ck_buffer_get(t->buffer);
@@ -209,7 +274,7 @@ void ck_taint_record(struct claim *c, struct window *w, u64 date)
 {
 	c->state = CLAIM_RECORDED;
 	c->window = w;
-	c->date = date;
+	ck_range_set_date(&c->buffer->claims, &c->span, date);
 	link_move_tail(&c->sib, &w->claims);
 }
 
@@ -223,8 +288,8 @@ void ck_taint_add_recorded(const struct target *t, struct window *w, u64 tick,
 	c->span.start = t->start;
 	c->span.end = t->end;
 	c->window = w;
+	c->span.date = tick;
 	c->enter = tick;
-	c->date = tick;
 	insert(c);
 	link_add_tail(&c->sib, &w->claims);
 }
@@ -239,7 +304,7 @@ static u64 unhidden(const struct buffer *b, u64 start, u64 end, u64 date,
 		return start;
 	for (c = first(b, start, end); c; c = next(c, start, end)) {
 		if (c->state != CLAIM_RECORDED || c->window != w ||
-		    c->date <= date || c->span.end <= start)
+		    c->span.date <= date || c->span.end <= start)
 			continue;
 		if (c->span.start > start)
 			break;
@@ -261,7 +326,7 @@ static u64 lowest_bad(const struct target *t, const struct window *w)
 		if (c->state == CLAIM_RECORDED)
 			continue;
 		if (c->state == CLAIM_FAILED)
-			at = unhidden(t->buffer, at, end, c->date, w);
+			at = unhidden(t->buffer, at, end, c->span.date, w);
 		if (at < end)
 			bad = at;
 		if (bad == t->start)
@@ -272,8 +337,8 @@ static u64 lowest_bad(const struct target *t, const struct window *w)
 
 static bool earlier(const struct claim *a, const struct claim *b)
 {
-	return a->date < b->date ||
-	       (a->date == b->date &&
+	return a->span.date < b->span.date ||
+	       (a->span.date == b->span.date &&
 		a->carrier->failure->node.id < b->carrier->failure->node.id);
 }
 
@@ -291,7 +356,7 @@ static void judge(const struct buffer *b, const struct window *w,
 			return;
 		}
 		if (c->state == CLAIM_FAILED &&
-		    unhidden(b, at, at + 1, c->date, w) == at &&
+		    unhidden(b, at, at + 1, c->span.date, w) == at &&
 		    (!named || earlier(c, named)))
 			named = c;
 	}

@@ -36,8 +36,13 @@ int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 	return 0;
 }
 
-void ck_targets_need(struct call *c, const struct array *writes,
-		     struct need *need)
+bool ck_domain_has_room(const struct domain *d, u64 claims)
+{
+	return claims <= CLAIMS_MAX && d->claims + d->paid <= CLAIMS_MAX - claims;
+}
+
+int ck_targets_need(struct call *c, const struct array *writes,
+		    struct need *need)
 {
 	const struct capkm_claim *claim = writes->data;
 	struct target t;
@@ -47,7 +52,11 @@ void ck_targets_need(struct call *c, const struct array *writes,
 		if (empty(&claim[i]))
 			continue;
 		t = ck_target(c, &claim[i]);
-		need->n[STOCK_CLAIM] += 1 + ck_taint_depth(&t);
+		need->n[STOCK_CLAIM] += 1 + ck_taint_splits(&t);
 		need->n[STOCK_CARRIER]++;
+		if (!ck_domain_has_room(c->domain, need->n[STOCK_CLAIM]))
+			return -ENOSPC;
+		host_relax();
 	}
+	return 0;
 }

@@ -93,12 +93,16 @@ static void touch(const struct id_map *uses)
 	}
 }
 
-/* Rule 5: what it recorded becomes failed, each claim at its own date. */
+/*
+ * Rule 5: what it recorded becomes failed, each claim at its own date. Older
+ * claims end where these do (ck_taint_score()), so none has to be split.
+ */
 static void taint_recorded(struct window *w)
 {
 	struct target t;
 	struct claim *c;
 	u64 enter, date;
+	u32 n = 0;
 
 	while (!link_empty(&w->claims)) {
 		c = link_first(&w->claims, struct claim, sib);
@@ -106,9 +110,11 @@ static void taint_recorded(struct window *w)
 		t.start = c->span.start;
 		t.end = c->span.end;
 		enter = c->enter;
-		date = c->date;
+		date = c->span.date;
 		ck_claim_drop(c, &w->stock);
 		ck_taint_fail(&t, w->refusal, enter, date, &w->stock);
+		if (!(++n % 64))
+			host_relax();
 	}
 }
 
@@ -184,8 +190,7 @@ void ck_window_orphan(struct domain *d, struct window *w, struct stock *back)
 	d->orphans++;
 }
 
-void ck_window_abandon(struct domain *d, struct window *w,
-		       const struct capkm_caller *who, struct stock *back)
+void ck_window_abandon(struct domain *d, struct window *w, struct stock *back)
 {
 	char text[CAPKM_TEXT_MAX + 1];
 	u32 len;
@@ -193,9 +198,9 @@ void ck_window_abandon(struct domain *d, struct window *w,
 	ck_tick(d);
 	if (!w->refused) {
 		len = scnprintf(text, sizeof(text),
-			"window %llu of stream %llu was abandoned by uid %u: the recording is discarded",
+			"window %llu of stream %llu was abandoned: the recording is discarded",
 			(unsigned long long)w->node.id,
-			(unsigned long long)w->opener.stream, who->uid);
+			(unsigned long long)w->opener.stream);
 		w->verdict = CAPKM_VERDICT_ABANDONED;
 		ck_window_refuse(d, w, CAPKM_KIND_ABANDONED, 0, text, len,
 				 back);
@@ -263,6 +268,8 @@ static int prepare(struct call *c, struct capkm_window_prepare *a,
 			return say_state(c, slot, &a->out_state, -EBUSY);
 		if (!err && c->client->windows_n >= WINDOWS_MAX)
 			return -EDQUOT;
+		if (!err && c->domain->windows.count >= DOMAIN_WINDOWS_MAX)
+			return -ENOSPC;
 		if (!err)
 			err = ck_call_buy(c, &need);
 		if (!err && !*spare) {
@@ -462,7 +469,7 @@ static u32 fill_refusal(const struct window *w, struct array *reports)
 static u32 refusal_text(const struct window *w, char *text, size_t size,
 			u32 *kind)
 {
-	struct capkm_report r;
+	char reason[CAPKM_TEXT_MAX + 1];
 
 	*kind = CAPKM_KIND_ABANDONED;
 	if (w->verdict == CAPKM_VERDICT_ABANDONED)
@@ -471,10 +478,10 @@ static u32 refusal_text(const struct window *w, char *text, size_t size,
 			(unsigned long long)w->closer,
 			(unsigned long long)w->opener.stream);
 	*kind = CAPKM_KIND_REFUSED;
-	ck_failure_report(w->first, &r);
+	ck_failure_reason(w->first, reason, sizeof(reason));
 	return scnprintf(text, size,
 		"end_capture: an operation inside the window failed or was skipped: %s",
-		(char *)r.text);
+		reason);
 }
 
 static void seal_refuse(struct call *c, struct window *w,
@@ -508,9 +515,13 @@ static void seal(struct call *c, struct window *w, struct graph *g,
 {
 	struct domain *d = c->domain;
 	struct stock *back = &c->session->stock;
+	u32 n = 0;
 
-	while (!link_empty(&w->claims))
+	while (!link_empty(&w->claims)) {
 		ck_claim_drop(link_first(&w->claims, struct claim, sib), back);
+		if (!(++n % 1024))
+			host_relax();
+	}
 	g->node.id = ++d->next_graph;
 	g->no_inputs = a->flags & CAPKM_WINDOW_SEAL_F_NO_INPUTS;
 	ck_stock_move(&g->stock, back, need);
@@ -632,6 +643,6 @@ int ck_op_window_abandon(struct call *c)
 	if (w->opener.session != c->session->id && c->who->uid != d->uid &&
 	    !c->who->admin)
 		return -EPERM;
-	ck_window_abandon(d, w, c->who, &c->session->stock);
+	ck_window_abandon(d, w, &c->session->stock);
 	return 0;
 }

@@ -44,9 +44,10 @@
  *    another session
  *  - EOVERFLOW: a size or sum does not fit
  *  - EFAULT: a bad user pointer. Where the answer depends on the change
- *    (WINDOW_END, WINDOW_TAKE, SCOPE_ENTER, SCOPE_EXIT, GRAPH_REPLAY_*,
- *    CHECK) the change is made all the same when only an output cannot be
- *    written
+ *    (WINDOW_END, WINDOW_TAKE, SCOPE_ENTER, SCOPE_EXIT, GRAPH_REPLAY_*; and
+ *    the reports of WINDOW_SEAL and WINDOW_REFUSE) the change is made all the
+ *    same when only an output cannot be written. Every other call that
+ *    changes something has seen that its struct is writable
  *  - EPERM: the process is not a client of the session, or the object
  *    belongs to another one
  *  - EACCES: the domain's mode does not grant the right
@@ -54,12 +55,11 @@
  *  - EDQUOT: a limit on what one session or user may hold is reached
  *  - ENOSPC: a limit of the domain is reached
  *  - ENOMEM: out of memory
- *  - EINTR: a signal came before anything was done
  *  - ENOTCONN: the session is not attached to a domain
  *  - EISCONN: the session is attached already, which is for life
  *  - ECANCELED: the domain was destroyed, or the client has ended
  *
- * EAGAIN and ESTALE are reserved for the library.
+ * EAGAIN and ESTALE are reserved for the library, EINTR for calls that wait.
  */
 
 #define CAPKM_ABI_VERSION	1
@@ -379,7 +379,9 @@ struct capkm_info {
  * @out_domain: id
  * @out_session: id of the session, which is now attached, for life
  *
- * Errors: EEXIST, EISCONN, EDQUOT, ENOMEM, EINVAL.
+ * The session that creates it has both rights, whatever the mode. Errors:
+ * EEXIST, EISCONN, EPERM (not a client of the session), EDQUOT, ENOMEM, EINVAL,
+ * EOPNOTSUPP (@backend).
  */
 struct capkm_domain_create {
 	__u32 size;
@@ -414,7 +416,8 @@ struct capkm_domain_create {
  * @__reserved: must be 0
  *
  * Errors: ENOENT (also for a defunct domain), EACCES (no right r), EISCONN,
- * EDQUOT, ENOMEM, EINVAL, ECANCELED.
+ * EPERM (not a client of the session), ENOSPC (too many sessions), ENOMEM,
+ * EINVAL, EOPNOTSUPP (@backend).
  */
 struct capkm_domain_attach {
 	__u32 size;
@@ -695,8 +698,10 @@ struct capkm_range {
  * @size: sizeof(struct capkm_buffer_query)
  * @flags: must be 0
  * @buffer: a buffer that the session holds
- * @from: ranges that start below are left out: to read on, give the start of
- *	the last range plus 1
+ * @from: ranges that start below are left out
+ * @skip: of the ranges that start at @from, so many are left out too: to read
+ *	on, give the start of the last range that came, and how many with that
+ *	start have come
  * @ranges_uptr: array of struct capkm_range, in order of their start
  * @ranges_len: its length
  * @out_ranges: ranges written
@@ -718,6 +723,7 @@ struct capkm_buffer_query {
 	__u32 flags;
 	__aligned_u64 buffer;
 	__aligned_u64 from;
+	__aligned_u64 skip;
 	__aligned_u64 ranges_uptr;
 	__u32 ranges_len;
 	__u32 out_ranges;
@@ -767,9 +773,11 @@ struct capkm_window_prepare {
 	__u32 out_slot;
 	__u32 __reserved;
 };
-/* Work of the owner that escapes the window dooms it. */
+/*
+ * Reserved, EOPNOTSUPP: work of the owner that escapes the window dooms it.
+ */
 #define CAPKM_WINDOW_PREPARE_F_STRICT	(1u << 0)
-#define CAPKM_WINDOW_PREPARE_F_ALL	(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_WINDOW_PREPARE_F_ALL	CAPKM_PLACE_F_SLOT
 #define CAPKM_IOC_WINDOW_PREPARE _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_PREPARE)
 
 /**
@@ -868,7 +876,7 @@ struct capkm_window_seal {
 	__u32 __reserved;
 	__aligned_u64 out_graph;
 };
-/* Replays of the graph do not look at its external inputs. */
+/* Replays of the graph look neither at its external inputs nor at seen claims. */
 #define CAPKM_WINDOW_SEAL_F_NO_INPUTS	(1u << 0)
 #define CAPKM_WINDOW_SEAL_F_ALL		(1u << 0)
 #define CAPKM_IOC_WINDOW_SEAL _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_SEAL)
@@ -887,8 +895,9 @@ struct capkm_window_seal {
  * @out_reports: reports written
  * @__reserved: must be 0
  *
- * Also lets the slot go if the window still holds it. Cannot fail for memory.
- * Errors: ENOENT, EPERM, EINVAL (not CLOSING).
+ * Also lets the slot go if the window still holds it. Cannot fail for memory:
+ * without any, there are no reports. Errors: ENOENT, EPERM, EINVAL (not
+ * CLOSING).
  */
 struct capkm_window_refuse {
 	__u32 size;
@@ -976,8 +985,10 @@ struct capkm_window_take {
  * @out_error_index: on ENOENT and EINVAL: which claim, reads first
  * @__reserved: must be 0
  *
- * For work that the driver recorded and that had no scope. Errors: ENOENT,
- * EPERM, EINVAL, EDQUOT, ENOMEM.
+ * For work that the driver recorded and that had no scope. What is recorded
+ * after a WINDOW_TAKE and has a lower key than what that gave out comes only
+ * after a rewind. Errors: ENOENT, EPERM, EINVAL (also for a buffer that was
+ * never allocated), EMSGSIZE, EDQUOT (claims of one window), ENOSPC, ENOMEM.
  */
 struct capkm_window_record {
 	__u32 size;
@@ -1036,7 +1047,9 @@ struct capkm_window_abort {
  * @out_failures: failures of the window so far; 1 means that this is the first
  *
  * The first failure is kept, the last one beside it, the others are counted.
- * Any session with right w. Errors: ENOENT, EINVAL, ENOMEM.
+ * Any session with right w. An orphan stays as it is. Errors: ENOENT (no such
+ * window is open, or no such stream), EPERM (the stream is another session's),
+ * EINVAL, ENOMEM.
  */
 struct capkm_window_fail {
 	__u32 size;
@@ -1194,8 +1207,10 @@ struct capkm_window_abandon {
  * From an enter on, the written bytes belong to the scope, until the exit says
  * how the work went. If the client ends before, they are tainted (kind
  * TORN_DOWN). All that the exit will need is paid here. Needs right w. Errors:
- * ENOENT, EINVAL, EPERM (the stream is another session's), EBUSY (the driver
- * opens or closes a window on the slot), EMSGSIZE, EDQUOT, ENOMEM, EINTR.
+ * ENOENT, EINVAL (also for a write to a buffer that was never allocated), EPERM
+ * (the stream is another session's), EBUSY (the driver opens or closes a window
+ * on the slot), EMSGSIZE, EDQUOT (open scopes of one client, claims of one
+ * window, devices of one client), ENOSPC (ranges of the domain), ENOMEM.
  */
 struct capkm_scope_enter {
 	__u32 size;
@@ -1280,7 +1295,7 @@ struct capkm_scope_exit {
  * @out_sequence: the domain's sequence now
  *
  * Each claim is judged by its first byte that cannot be trusted. Needs right
- * r. Errors: ENOENT, EINVAL, EMSGSIZE, ENOMEM, EINTR.
+ * r. Errors: ENOENT, EINVAL, EMSGSIZE, ENOMEM.
  */
 struct capkm_check {
 	__u32 size;
@@ -1350,7 +1365,7 @@ struct capkm_taint {
  * @out_sequence: the domain's sequence
  *
  * A scope of zero length that succeeded. Needs right w. Errors: ENOENT,
- * EINVAL, EMSGSIZE, ENOMEM.
+ * EINVAL (also for a buffer that was never allocated), EMSGSIZE, ENOMEM.
  */
 struct capkm_written {
 	__u32 size;
@@ -1520,8 +1535,8 @@ struct capkm_hop {
  *	first; at most 16 are remembered
  * @hops_len: its length
  * @out_hops: hops written
- * @carriers_uptr: array of struct capkm_claim: bytes that carry it, in the
- *	order of their buffers; start and end span them
+ * @carriers_uptr: array of struct capkm_claim: the buffers that carry it, by
+ *	id, each from 0 to its size; BUFFER_QUERY gives the ranges
  * @carriers_len: its length
  * @out_carriers: carriers written
  * @out_skips: work skipped in all because of it
