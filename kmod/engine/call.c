@@ -32,7 +32,7 @@ struct op {
 	u16 size;
 	u32 flags;
 	enum access access;
-	bool probe;		/* before the change: is the struct writable? */
+	bool probe;		/* before the change: can the answer be written? */
 	u16 place;		/* offset of its struct capkm_place, or 0 */
 	u16 error;		/* offset of what it says about an error, or 0 */
 	u16 reserved[2];	/* offsets of members that must be 0, or 0 */
@@ -329,6 +329,32 @@ static void free_arrays(struct frame *f)
 			host_free(f->call.array[i].data);
 }
 
+/*
+ * Before a change: can the answer be written? A struct is written as it was, an
+ * array with zeros, which the answer overwrites.
+ */
+static int probe(struct frame *f)
+{
+	const struct op_array *desc;
+	struct array *array;
+	size_t bytes;
+	int i;
+
+	if (f->copy->out(f->addr, f->arg, f->op->size))
+		return -EFAULT;
+	for (i = 0; i < CALL_ARRAYS; i++) {
+		desc = &f->op->array[i];
+		array = &f->call.array[i];
+		if (!is_out(desc) || !array->len)
+			continue;
+		bytes = (size_t)array->len * desc->elem;
+		memset(array->data, 0, bytes);
+		if (f->copy->out(*u64_at(f, desc->ptr), array->data, bytes))
+			return -EFAULT;
+	}
+	return 0;
+}
+
 static int put_arrays(struct frame *f)
 {
 	const struct op_array *desc;
@@ -401,8 +427,8 @@ static int call(struct frame *f)
 	err = get_struct(f);
 	if (!err)
 		err = get_arrays(f);
-	if (!err && f->op->probe && f->copy->out(f->addr, f->arg, f->op->size))
-		err = -EFAULT;
+	if (!err && f->op->probe)
+		err = probe(f);
 	if (!err)
 		err = run(f);
 	if (err)

@@ -241,14 +241,15 @@ int ck_op_graph_replay_end(struct call *c)
 	err = own_graph(c, a->graph, &g);
 	if (err)
 		return err;
-	if (!g->slot || a->kind > CAPKM_KIND_DRIVER ||
-	    (!failed && (a->kind || a->code || text->len)))
+	if (!g->slot)
+		return -EINVAL;
+	if (failed ? !a->kind || a->kind > CAPKM_KIND_DRIVER :
+		     a->kind || a->code || text->len)
 		return -EINVAL;
 	tick = ck_tick(c->domain);
 	if (failed) {
 		f = g->failure;
-		fill_failure(g, f, a->kind ? a->kind : CAPKM_KIND_GENERIC,
-			     a->code, tick);
+		fill_failure(g, f, a->kind, a->code, tick);
 		ck_who_set(&f->who, c->who, c->session->id, g->stream);
 		ck_failure_text(f, text->data, text->len);
 	}

@@ -520,6 +520,7 @@ void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
 void ck_window_read(struct window *w, struct buffer *b, u64 start, u64 end,
 		    struct stock *st);
 
+bool ck_window_doomed(const struct window *w);	/* it can only be refused */
 bool ck_window_recording(const struct window *w);
 void ck_window_doom(struct window *w, struct failure *f, struct stock *back);
 void ck_window_refuse(struct domain *d, struct window *w, u32 kind, s32 code,

@@ -336,7 +336,7 @@ void ck_window_fill(const struct window *w, struct capkm_window_query *q)
 	q->out_capture_cache = w->state == CAPKM_WINDOW_PREPARE ||
 			       w->state == CAPKM_WINDOW_OPENING ||
 			       w->state == CAPKM_WINDOW_CAPTURE;
-	q->out_doomed = !!w->failures;
+	q->out_doomed = ck_window_doomed(w);
 	q->out_strict = w->strict;
 	q->out_pid = host_proc_pid(w->opener.proc);
 	q->out_uid = host_uid_view(w->opener.uid);

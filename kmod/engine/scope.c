@@ -157,15 +157,14 @@ int ck_op_scope_exit(struct call *c)
 		return -ENOENT;
 	if (s->client != c->client)
 		return -EPERM;
-	if (a->kind > CAPKM_KIND_DRIVER ||
-	    (!failed && (a->kind || a->code || text->len || stack->len)))
+	if (failed ? !a->kind || a->kind > CAPKM_KIND_DRIVER :
+		     a->kind || a->code || text->len || stack->len)
 		return -EINVAL;
 
 	ck_tick(d);
 	slot = s->slot;
 	if (failed) {
-		f = fail(d, s, a->kind ? a->kind : CAPKM_KIND_GENERIC, a->code,
-			 d->sequence);
+		f = fail(d, s, a->kind, a->code, d->sequence);
 		ck_who_set(&f->who, c->who, c->session->id, s->stream);
 		ck_failure_text(f, text->data, text->len);
 		if (stack->len) {

@@ -398,6 +398,8 @@ bool ck_taint_find(const struct target *t, const struct window *through,
 	}
 	if (bad < t->end) {
 		fault->start = bad;
+		if (g)
+			fault->end = start;
 		judge(t->buffer, through, fault);
 		trim(t->buffer, fault);
 		return true;

@@ -6,6 +6,11 @@
  */
 #include "internal.h"
 
+bool ck_window_doomed(const struct window *w)
+{
+	return w->failures || w->verdict == CAPKM_VERDICT_ABANDONED;
+}
+
 bool ck_window_recording(const struct window *w)
 {
 	return w && w->state == CAPKM_WINDOW_CAPTURE;
@@ -79,6 +84,8 @@ static void drop_retained(struct window *w)
 		link_del(&r->sib);
 		host_free(r);
 	}
+	w->retained_n = 0;
+	w->retained_bytes = 0;
 }
 
 static void touch(const struct id_map *uses)
@@ -160,7 +167,6 @@ void ck_window_close(struct domain *d, struct window *w, u32 state,
 	leave_client(w);
 	w->state = state;
 	w->closed_ns = host_time_ns();
-	drop_retained(w);
 	ck_uses_free(&w->uses, back, false);
 	ck_stock_free(&w->stock);
 	ck_id_erase(&d->windows, &w->node);
@@ -424,9 +430,8 @@ int ck_op_window_end(struct call *c)
 	a->out_window = w->node.id;
 	a->out_owner = w->opener.stream;
 	a->out_recorded = w->recorded;
-	a->out_doomed = !!w->failures;
-	a->out_state = w->state;
-	return 0;
+	a->out_doomed = ck_window_doomed(w);
+	return say_state(c, slot, &a->out_state, 0);
 }
 
 int ck_window_own(struct call *c, u64 id, struct window **out)
@@ -547,7 +552,7 @@ int ck_op_window_seal(struct call *c)
 			err = -EBUSY;
 		if (err)
 			break;
-		if (w->failures || w->verdict == CAPKM_VERDICT_ABANDONED) {
+		if (ck_window_doomed(w)) {
 			ck_tick(c->domain);
 			seal_refuse(c, w, a);
 			break;

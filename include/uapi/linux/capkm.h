@@ -44,10 +44,10 @@
  *    another session
  *  - EOVERFLOW: a size or sum does not fit
  *  - EFAULT: a bad user pointer. Where the answer depends on the change
- *    (WINDOW_END, WINDOW_TAKE, SCOPE_ENTER, SCOPE_EXIT, GRAPH_REPLAY_*; and
- *    the reports of WINDOW_SEAL and WINDOW_REFUSE) the change is made all the
- *    same when only an output cannot be written. Every other call that
- *    changes something has seen that its struct is writable
+ *    (WINDOW_END, WINDOW_TAKE, SCOPE_ENTER, SCOPE_EXIT, GRAPH_REPLAY_*) the
+ *    change is made all the same when only an output cannot be written. Every
+ *    other call that changes something has tried before whether it can write
+ *    its answer
  *  - EPERM: the process is not a client of the session, or the object
  *    belongs to another one
  *  - EACCES: the domain's mode does not grant the right
@@ -293,7 +293,8 @@ struct capkm_place {
  * @code: the caller's code, as it was given (a CUresult, an errno)
  * @buffer: the buffer that was asked about, 0 if none
  * @start: first byte of the asked range that cannot be trusted
- * @end: first byte after the run of bytes from @start with the same cause
+ * @end: end of a run of bytes from @start with the same cause; the bytes after
+ *	it may have it too
  * @scope: the scope that failed or is in progress, 0 if none
  * @graph: the graph whose replay failed or is in progress, 0 if none
  * @window: the window that was refused, or that the work was recorded in
