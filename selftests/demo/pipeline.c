@@ -232,6 +232,10 @@ static void join_with_stream(struct peer *p, const char *blocks)
 
 /* ---- decoding ---- */
 
+static const struct capkm_cause damaged = CAPKM_OPTS(struct capkm_cause,
+	.kind = CAPKM_KIND_IO, .code = EIO, .text = "cannot decode it",
+	.flags = CAPKM_SCOPE_EXIT_F_COMPLETE);
+
 static bool read_exactly(gzFile f, uint8_t *dst, uint64_t bytes)
 {
 	return gzread(f, dst, bytes) == (int)bytes;
@@ -412,9 +416,6 @@ static void work(struct peer *p, uint32_t n, bool halt_there)
 	struct block *b = &p->header->block[n];
 	struct capkm_scope scope = enter(p, n);
 	const uint64_t id = scope.id;
-	struct capkm_cause damaged = CAPKM_OPTS(struct capkm_cause,
-		.kind = CAPKM_KIND_IO, .code = EIO, .text = "cannot decode it",
-		.flags = CAPKM_SCOPE_EXIT_F_COMPLETE);
 
 	if (!decode(p, n, halt_there ? &scope : NULL)) {
 		need(capkm_scope_fail(p->c, &scope, &damaged, &err));
@@ -468,7 +469,30 @@ static void *record(void *part)
 	return NULL;
 }
 
-static void record_in_two_threads(struct peer *p)
+/* Also in a thread of its own, which is gone when the window is closed. */
+static void *open_window(void *peer)
+{
+	struct peer *p = peer;
+	uint64_t window;
+
+	capkm_stream_pin(p->stream);
+	need(capkm_window_prepare(p->c, NULL, NULL, &window, &err));
+	need(capkm_window_begin(p->c, NULL, 0, NULL, &err));
+	say("thread %d opened window %" PRIu64 " of stream %" PRIu64, gettid(),
+	    window, p->stream);
+	return NULL;
+}
+
+static pthread_t start(void *(*work)(void *), struct peer *p)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, work, p))
+		die("no thread");
+	return thread;
+}
+
+static void record_window(struct peer *p)
 {
 	struct peer parts[2] = { *p, *p };
 	pthread_t threads[2];
@@ -477,21 +501,11 @@ static void record_in_two_threads(struct peer *p)
 		die("two threads need two blocks");
 	parts[0].last = (p->first + p->last) / 2;
 	parts[1].first = parts[0].last + 1;
+	pthread_join(start(open_window, p), NULL);
 	for (int i = 0; i < 2; i++)
-		if (pthread_create(&threads[i], NULL, record, &parts[i]))
-			die("no thread");
+		threads[i] = start(record, &parts[i]);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-}
-
-static void open_window(struct peer *p)
-{
-	uint64_t window;
-
-	need(capkm_window_prepare(p->c, NULL, NULL, &window, &err));
-	need(capkm_window_begin(p->c, NULL, 0, NULL, &err));
-	say("thread %d opened window %" PRIu64 " of stream %" PRIu64, gettid(),
-	    window, p->stream);
 }
 
 /* All that the window has is the work of its owner, whatever thread did it. */
@@ -521,8 +535,8 @@ static uint64_t close_window(struct peer *p)
 		die("window %llu became no graph", end.out_window);
 	if (!is_own_work(p, end.out_window))
 		die("window %llu recorded something else", end.out_window);
-	say("window %llu: closed by its owner, %llu blocks recorded, sealed as graph %"
-	    PRIu64, end.out_window, end.out_recorded, graph);
+	say("thread %d closed window %llu: %llu blocks recorded, sealed as graph %"
+	    PRIu64, gettid(), end.out_window, end.out_recorded, graph);
 	return graph;
 }
 
@@ -556,9 +570,6 @@ static uint32_t recorded(struct peer *p, uint64_t graph,
 
 static void replay(struct peer *p, uint64_t graph)
 {
-	struct capkm_cause damaged = CAPKM_OPTS(struct capkm_cause,
-		.kind = CAPKM_KIND_IO, .code = EIO, .text = "cannot decode it",
-		.flags = CAPKM_SCOPE_EXIT_F_COMPLETE);
 	struct capkm_claim claims[BLOCKS_MAX];
 	uint32_t len = recorded(p, graph, claims), result;
 
@@ -586,8 +597,7 @@ static int capture(int argc, char **argv)
 	if (argc != 1)
 		die("capture [--halt] BLOCKS");
 	join_with_stream(&p, argv[0]);
-	open_window(&p);
-	record_in_two_threads(&p);
+	record_window(&p);
 	if (halt_there) {
 		say("both threads are done, the window is open");
 		halt(&p, p.first);
