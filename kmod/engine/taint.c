@@ -364,14 +364,18 @@ static void judge(const struct buffer *b, const struct window *w,
 	fault->end = min(fault->end, named->span.end);
 }
 
-/* Ends the run at the next claim: it may have another cause. */
-static void trim(const struct buffer *b, struct fault *fault)
+/*
+ * Ends the run at the next claim, which may be another cause, or hide this one
+ * from @w.
+ */
+static void trim(const struct buffer *b, const struct window *w,
+		 struct fault *fault)
 {
 	struct claim *c;
 
 	for (c = first(b, fault->start, fault->end); c;
 	     c = next(c, fault->start, fault->end))
-		if (c->state != CLAIM_RECORDED &&
+		if ((c->state != CLAIM_RECORDED || c->window == w) &&
 		    c->span.start > fault->start) {
 			fault->end = c->span.start;
 			return;
@@ -401,7 +405,7 @@ bool ck_taint_find(const struct target *t, const struct window *through,
 		if (g)
 			fault->end = start;
 		judge(t->buffer, through, fault);
-		trim(t->buffer, fault);
+		trim(t->buffer, through, fault);
 		return true;
 	}
 	fault->start = t->start;
