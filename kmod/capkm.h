@@ -18,9 +18,6 @@ struct workqueue_struct;
 /* For what may take long or must not run where it is noticed. */
 extern struct workqueue_struct *capkm_wq;
 
-/* engine/domain.c: seconds that a domain is kept for its reports. */
-extern unsigned int capkm_linger_s;
-
 /*
  * The current task as a caller. What it borrows is valid while the task runs
  * the call.

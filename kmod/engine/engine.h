@@ -24,6 +24,9 @@ struct capkm_session;
 int capkm_engine_init(void);
 void capkm_engine_exit(void);
 
+/* Seconds that a domain lingers which only its reports and orphans keep. */
+extern unsigned int capkm_linger_s;
+
 /* Frees domains whose linger time is over; called now and then. */
 void capkm_engine_reap(void);
 

@@ -32,8 +32,6 @@
 #define HISTORY_MAX		64u		/* closed windows */
 #define REPORTS_MAX		64u		/* failures of ended clients */
 
-extern unsigned int capkm_linger_s;
-
 struct array;
 struct buffer;
 struct call;
