@@ -622,8 +622,10 @@ static T_UNUSED int t_close_fn(struct capkm *c, void *arg)
 
 static T_UNUSED void t_close(struct cl *cl)
 {
+	char none = 0;
+
 	if (cl->pid) {
-		t_run(cl, t_close_fn, "", 1);
+		t_run(cl, t_close_fn, &none, 1);
 		/* Its loop ends when nobody talks to it any more. */
 		close(cl->sock);
 		waitpid(cl->pid, NULL, 0);
@@ -1609,7 +1611,7 @@ static T_UNUSED struct t_failure t_failure_(struct cl *cl, u_int64_t failure,
  * if nothing happened between them. Ids are small here; a buffer that the
  * client does not hold shows as its error.
  */
-#define T_DUMP_IDS 48
+#define T_DUMP_IDS 32
 
 static T_UNUSED void t_dump_report(FILE *f, const struct capkm_report *r)
 {

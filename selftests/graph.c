@@ -345,15 +345,17 @@ TEST_F(graph, in_place)
 	t_replay(self->a, g, 1);
 }
 
-/* NO_INPUTS: replays do not look at the external inputs (GR-22) */
+/* NO_INPUTS: replays look neither at inputs nor at what was seen (GR-22) */
 TEST_F(graph, no_inputs)
 {
 	u_int64_t w = t_record(self->a, 1), g, s;
 
 	launch(self->a, 1, C({ self->in, 0, 100 }), C({ self->out, 0, 50 }));
+	ASSERT_EQ(0, t_try_record(self->a, w, CAPKM_WINDOW_RECORD_F_SEEN, NO_CLAIMS,
+				  C({ self->b, 0, 40 })));
 	t_end(self->a, 1);
 	g = t_seal_flags(self->a, w, CAPKM_WINDOW_SEAL_F_NO_INPUTS);
-	t_fail(self->a, 9, C({ self->in, 0, 100 }), "x");
+	t_fail(self->a, 9, C({ self->in, 0, 100 }, { self->b, 0, 100 }), "x");
 	t_replay(self->a, g, 1);
 	s = t_enter(self->a, 9, NO_CLAIMS, C({ self->in, 0, 100 }));
 	t_replay(self->a, g, 1);

@@ -1057,7 +1057,7 @@ static bool op_take(struct oracle *o)
 static void check_graph_set(struct oracle *o, int g, unsigned int flags,
 			    const u_int64_t *want, bool keys)
 {
-	static __thread struct capkm_claim got[1024];
+	static __thread struct capkm_claim got[192];
 	struct capkm_claim sorted[M_KEYS];
 	struct m_graph *graph = &o->m.graph[g];
 	struct capkm_graph_query q = {
@@ -1067,6 +1067,8 @@ static void check_graph_set(struct oracle *o, int g, unsigned int flags,
 	u_int64_t mask[M_BUFFERS] = { 0 };
 
 	EXPECT_RC(o, t_call(o->watch, CAPKM_NR_GRAPH_QUERY, &q), 0, "GRAPH_QUERY");
+	if (q.out_claims == ARRAY_SIZE(got))
+		mismatch(o, M_NONE, M_NONE, "GRAPH_QUERY: too many claims for this test");
 	for (unsigned int i = 0; i < q.out_claims; i++)
 		for (int b = 0; b < M_BUFFERS; b++)
 			if (o->m.buffer[b].used && o->m.buffer[b].id == got[i].buffer)
@@ -1122,9 +1124,6 @@ static bool op_seal(struct oracle *o)
 	g = FREE(o->m.graph);
 	if (g == M_NONE)
 		return false;
-	/* The rules do not say what NO_INPUTS means for what was seen. */
-	for (int b = 0; b < M_BUFFERS; b++)
-		no_inputs = no_inputs && !win->seen[b];
 	refused = win->doomed || win->abandoned;
 	note_masks(note(o, "seals window", win->client, win->id, 0), win->written);
 	s = t_try_seal(o->client[win->client].cl, win->id,
@@ -1280,7 +1279,7 @@ static int first_input(struct oracle *o, const struct m_graph *g, int way, int *
 				break;
 			last = o->m.buffer[b].id;
 			for (int set = 0; set < 2; set++) {
-				if ((!way && set != outer) || (!set && g->no_inputs))
+				if ((!way && set != outer) || g->no_inputs)
 					continue;
 				*at = m_judge_set(&o->m, b, set ? g->seen[b] : g->inputs[b],
 						  M_NONE, v);
@@ -1485,7 +1484,7 @@ static int claim_of(struct oracle *o, const struct m_byte *byte,
 /* Each byte of the buffer has exactly the claims that the model gives it. */
 static void check_buffer(struct oracle *o, int c, int b)
 {
-	static __thread struct capkm_range got[2048];
+	static __thread struct capkm_range got[512];
 	struct m_buffer *buf = &o->m.buffer[b];
 	struct capkm_buffer_query q = {
 		.buffer = buf->id, .ranges_uptr = t_ptr(got),
@@ -1675,7 +1674,8 @@ static void run(struct oracle *o, u_int64_t seed, u_int64_t steps, int processes
 				n -= ops[i].weight;
 		} while (!ops[i].fn(o));
 		sweep(o);
-		if (!(o->m.step % 50) || o->m.step == steps)
+		/* The machine is slow; what goes wrong stays wrong. */
+		if (!(o->m.step % (t_embedded() ? 50 : 500)) || o->m.step == steps)
 			check_all(o);
 	}
 	for (int c = 0; c < CLIENTS; c++) {

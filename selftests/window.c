@@ -778,7 +778,7 @@ TEST_F(window, query)
 {
 	struct capkm_window_prepare a = {
 		.place = { .stream = 5, .device = { 1, 2, 3 }, .slot = 7 },
-		.flags = CAPKM_PLACE_F_SLOT | CAPKM_WINDOW_PREPARE_F_STRICT,
+		.flags = CAPKM_PLACE_F_SLOT,
 		.cookie = 0x1122334455667788, .mode_uptr = t_ptr("thread_local"),
 		.mode_len = 12,
 	};
@@ -796,7 +796,7 @@ TEST_F(window, query)
 	ASSERT_EQ(0, memcmp(q.q.out_device, a.place.device, 16));
 	ASSERT_EQ(7, q.q.out_slot);
 	ASSERT_EQ(CAPKM_VERDICT_NONE, q.q.out_verdict);
-	ASSERT_EQ(1, q.q.out_strict);
+	ASSERT_EQ(0, q.q.out_strict);
 	ASSERT_EQ(getpid(), q.q.out_pid);
 	ASSERT_EQ(getuid(), q.q.out_uid);
 	ASSERT_STREQ("thread_local", (char *)q.q.out_mode);
@@ -814,32 +814,34 @@ TEST_F(window, query)
 	T_OK(self->a, WINDOW_END, &e);
 	q = t_window(self->a, a.out_window);
 	ASSERT_EQ(CAPKM_VERDICT_OWNED, q.q.out_verdict);
-	ASSERT_NE(0, q.q.out_closed_ns);
 	ASSERT_EQ(t_seal(self->a, a.out_window), t_window(self->a, a.out_window).q.out_graph);
+	ASSERT_NE(0, t_window(self->a, a.out_window).q.out_closed_ns);
 	ASSERT_NE(a.out_window, t_prepare(self->a, OWNER));
 }
 
-/* Work of the owner that escapes a strict window dooms it. */
+/* Strict windows are reserved. */
 TEST_F(window, strict)
 {
 	struct capkm_window_prepare a = {
 		.place.stream = OWNER, .flags = CAPKM_WINDOW_PREPARE_F_STRICT,
 	};
-	struct capkm_claim c = { self->b, 0, 10 };
-	struct capkm_scope_enter s = {
-		.place = { .stream = OWNER, .slot = 20 }, .flags = CAPKM_PLACE_F_SLOT,
-		.writes_uptr = t_ptr(&c), .writes_len = 1,
-	};
 
-	T_OK(self->a, WINDOW_PREPARE, &a);
-	t_begin(self->a, OWNER);
-	/* Others are free. */
-	t_write(self->a, OTHER, C({ self->b, 0, 10 }));
-	ASSERT_EQ(0, t_window(self->a, a.out_window).q.out_doomed);
-	T_OK(self->a, SCOPE_ENTER, &s);
-	ASSERT_EQ(0, t_exit(self->a, s.out_scope));
-	ASSERT_EQ(1, t_window(self->a, a.out_window).q.out_doomed);
-	t_is_clean(self->a, self->b, 0, 100);
+	T_REFUSED(self->a, -EOPNOTSUPP, t_call(self->a, CAPKM_NR_WINDOW_PREPARE, &a));
+}
+
+/* An abort that names a window aborts no other one. */
+TEST_F(window, abort_by_id)
+{
+	struct capkm_window_abort a = { .place.stream = OWNER, .window = 12345 };
+	u_int64_t w;
+
+	T_REFUSED(self->a, -ENOENT, t_call(self->a, CAPKM_NR_WINDOW_ABORT, &a));
+	w = t_record(self->a, OWNER);
+	T_REFUSED(self->a, -ENOENT, t_call(self->a, CAPKM_NR_WINDOW_ABORT, &a));
+	a.window = w;
+	T_OK(self->a, WINDOW_ABORT, &a);
+	ASSERT_EQ(w, a.out_window);
+	T_REFUSED(self->a, -ENOENT, t_call(self->a, CAPKM_NR_WINDOW_ABORT, &a));
 }
 
 /* Places: the slot must exist, and is only read with F_SLOT. */
