@@ -483,11 +483,11 @@ static void *open_window(void *peer)
 	return NULL;
 }
 
-static pthread_t start(void *(*work)(void *), struct peer *p)
+static pthread_t start(void *(*body)(void *), struct peer *p)
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, work, p))
+	if (pthread_create(&thread, NULL, body, p))
 		die("no thread");
 	return thread;
 }
