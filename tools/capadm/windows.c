@@ -51,7 +51,8 @@ static const struct field fields[] = {
 
 static const struct column columns[] = {
 	{ "DOMAIN", true }, { "WINDOW", true }, { "STATE" }, { "OWNER", true },
-	{ "SLOT", true }, { "SCOPES", true }, { "FAILURES", true }, { "AGE", true },
+	{ "SLOT", true }, { "CLAIMS", true }, { "BYTES", true }, { "FAILURES", true },
+	{ "AGE", true },
 	{ "PID", true }, { "COMMAND" },
 };
 
@@ -108,7 +109,8 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  state(attrs),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_OWNER])),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_SLOT])),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_LAUNCHES])),
+		  format_count(get_number(attrs[CAPKM_A_WINDOW_RECORDED])),
+		  format_count(get_number(attrs[CAPKM_A_WINDOW_BYTES])),
 		  format_count(get_number(attrs[CAPKM_A_WINDOW_FAILURES])),
 		  format_age(since(attrs)),
 		  format_id(get_number(attrs[CAPKM_A_WINDOW_PID])),
