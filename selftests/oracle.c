@@ -1722,8 +1722,10 @@ TEST_F_TIMEOUT(oracle, everything, 3000)
 	u_int64_t ops = t_param("CAPKM_TEST_OPS", 1000000, 50000);
 	u_int64_t seed = t_param("CAPKM_TEST_SEED", 1, 1);
 
+	/* Real processes are slow in the machine: some runs have them. */
 	for (u_int64_t done = 0; done < ops; done += RUN, seed++)
-		run(self->o, seed, ops - done < RUN ? ops - done : RUN, 8);
+		run(self->o, seed, ops - done < RUN ? ops - done : RUN,
+		    t_embedded() || !(seed % 4) ? 8 : 0);
 	t_no_leaks();
 }
 
