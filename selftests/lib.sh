@@ -27,6 +27,7 @@ tap() {
 	name=$1
 	shift
 	echo "# $name"
+	start=$(date +%s)
 	{
 		rc=0
 		"$@" || rc=$?
@@ -48,6 +49,7 @@ tap() {
 		}' "$tmp/log")
 	# shellcheck disable=SC2086 # three numbers
 	count $counts
+	echo "# $name: $(($(date +%s) - start)) s"
 	case $counts in
 	*" 0 "*) ;;
 	*) echo "not ok - $name: exit status $rc, passed failed skipped: $counts" ;;
@@ -59,8 +61,10 @@ tap() {
 script() {
 	name=$1
 	shift
+	start=$(date +%s)
 	rc=0
 	"$@" >"$tmp/log" 2>&1 || rc=$?
+	echo "# $name: $(($(date +%s) - start)) s"
 	case $rc in
 	0)
 		count 1 0 0
