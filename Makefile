@@ -39,17 +39,18 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests asan check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests asan m32 check demo vm install modules_install clean
 
-all: modules lib tools selftests asan
+all: modules lib tools selftests asan m32
 
 help:
-	@echo 'make              all of the next five'
+	@echo 'make              all of the next six'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
 	@echo 'make selftests    the test programs, static, for the virtual machine'
 	@echo 'make asan         library and test programs under ASan and UBSan'
+	@echo 'make m32          test programs of 32 bits, for the 64-bit kernel'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -86,6 +87,12 @@ asan:
 		$(MAKE) -C lib O=$(O)/asan/lib
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
 		$(MAKE) -C selftests O=$(O)/asan/selftests LIB=$(O)/asan/lib
+
+# The structs are the same for both; these programs show that.
+m32:
+	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' $(MAKE) -C lib O=$(O)/m32/lib $(O)/m32/lib/libcapkm.a
+	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' LDFLAGS='$(LDFLAGS) -static' \
+		$(MAKE) -C selftests O=$(O)/m32/selftests LIB=$(O)/m32/lib TESTS='abi session'
 
 check:
 	+@scripts/check $(O)
