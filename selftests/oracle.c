@@ -199,6 +199,7 @@ struct oracle {
 	struct client client[CLIENTS];
 	struct cl *watch;	/* holds nothing, does nothing, keeps the domain */
 	u_int64_t domain;
+	bool shared;		/* others work in the domain as well */
 	u_int64_t seed, rng;
 	int processes;		/* that may still be made */
 	unsigned int events;
@@ -1628,7 +1629,8 @@ static void check_all(struct oracle *o)
 	for (int g = 0; g < M_GRAPHS; g++)
 		if (o->m.graph[g].used)
 			check_graph(o, g);
-	check_domain(o);
+	if (!o->shared)
+		check_domain(o);
 	if (capkm_test_check_count())
 		mismatch(o, M_NONE, M_NONE, "the engine found itself in an impossible state");
 }
@@ -1648,9 +1650,10 @@ static const struct {
 	{ op_replay_end, 50 }, { op_graph_destroy, 8 }, { op_join, 10 }, { op_die, 2 },
 };
 
-static void run(struct oracle *o, u_int64_t seed, u_int64_t steps, int processes)
+/* @domain: where others work as well, or 0 for a new one. */
+static void run(struct oracle *o, u_int64_t seed, u_int64_t steps, int processes,
+		u_int64_t domain)
 {
-	struct capkm_domain_create a = { .max_streams = SLOTS };
 	unsigned int all = 0;
 
 	memset(&o->m, 0, sizeof(o->m));
@@ -1662,8 +1665,12 @@ static void run(struct oracle *o, u_int64_t seed, u_int64_t steps, int processes
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		all += ops[i].weight;
 	o->watch = t_client_();
-	EXPECT_RC(o, t_call(o->watch, CAPKM_NR_DOMAIN_CREATE, &a), 0, "DOMAIN_CREATE");
-	o->domain = a.out_domain;
+	o->shared = domain;
+	if (domain)
+		t_attach_(o->watch, domain, CAPKM_BACKEND_SOFTWARE);
+	else
+		t_domain_(o->watch, CAPKM_BACKEND_SOFTWARE, 0, 0);
+	o->domain = o->watch->domain;
 	op_join(o);
 	for (o->m.step = 1; o->m.step <= steps; o->m.step++) {
 		int n, i;
@@ -1687,7 +1694,7 @@ static void run(struct oracle *o, u_int64_t seed, u_int64_t steps, int processes
 	}
 	sweep(o);
 	/* With the last holder all is gone but the orphans. */
-	{
+	if (!o->shared) {
 		struct capkm_domain_query d = t_domain_query_(o->watch);
 
 		if (d.out_buffers || d.out_failures || d.out_claims || d.out_scopes ||
@@ -1725,29 +1732,58 @@ TEST_F_TIMEOUT(oracle, everything, 3000)
 	/* Real processes are slow in the machine: some runs have them. */
 	for (u_int64_t done = 0; done < ops; done += RUN, seed++)
 		run(self->o, seed, ops - done < RUN ? ops - done : RUN,
-		    t_embedded() || !(seed % 4) ? 8 : 0);
+		    t_embedded() || !(seed % 4) ? 8 : 0, 0);
 	t_no_leaks();
 }
 
-/* The same by several threads at once, each in a domain of its own. */
-static void *thread(void *seed)
+struct thread {
+	pthread_t thread;
+	u_int64_t seed, domain;
+};
+
+static void *thread(void *arg)
 {
+	struct thread *t = arg;
 	struct oracle *o = calloc(1, sizeof(*o));
 	u_int64_t ops = t_param("CAPKM_TEST_OPS", 1000000, 50000) / 50;
 
-	run(o, (uintptr_t)seed, ops, 0);
+	run(o, t->seed, ops, 0, t->domain);
 	free(o);
 	return NULL;
 }
 
+static void threads(struct __test_metadata *_metadata, u_int64_t domain)
+{
+	struct thread t[4];
+
+	for (int i = 0; i < 4; i++) {
+		t[i].seed = 1000 + i;
+		t[i].domain = domain;
+		ASSERT_EQ(0, pthread_create(&t[i].thread, NULL, thread, &t[i]));
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i].thread, NULL);
+}
+
+/* The same by several threads at once, each in a domain of its own ... */
 TEST_F_TIMEOUT(oracle, threads, 600)
 {
-	pthread_t t[4];
+	threads(_metadata, 0);
+	t_no_leaks();
+}
 
-	for (uintptr_t i = 0; i < 4; i++)
-		ASSERT_EQ(0, pthread_create(&t[i], NULL, thread, (void *)(1000 + i)));
-	for (int i = 0; i < 4; i++)
-		pthread_join(t[i], NULL);
+/* ... and in one domain, each with buffers of its own. */
+TEST_F_TIMEOUT(oracle, threads_in_one_domain, 600)
+{
+	struct cl *cl = t_client();
+
+	threads(_metadata, t_domain(cl));
+	ASSERT_EQ(0, t_failures(cl));
+	ASSERT_EQ(0, t_domain_query(cl).out_claims);
+	ASSERT_EQ(0, t_domain_query(cl).out_buffers);
+	ASSERT_EQ(0, t_domain_query(cl).out_scopes);
+	ASSERT_EQ(1, t_domain_query(cl).out_sessions);
+	t_close(cl);
 	t_no_leaks();
 }
 

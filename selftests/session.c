@@ -884,6 +884,78 @@ TEST(forked_child)
 	t_close(a);
 }
 
+static int change_nothing(struct cl *cl, u_int64_t x, u_int64_t s, u_int64_t w)
+{
+	struct capkm_buffer_create n = { .bytes = 1 };
+	struct capkm_written v = { 0 };
+	struct capkm_claim c = { x, 0, 1 };
+	struct capkm_check k = { .claims_uptr = t_ptr(&c), .claims_len = 1 };
+	u_int64_t f;
+
+	/* It may look. */
+	if (t_call(cl, CAPKM_NR_CHECK, &k))
+		return 1;
+	return t_try_exit(cl, s) != -EPERM ? 2 :
+	       t_try_prepare(cl, 5).rc != -EPERM ? 3 :
+	       t_try_enter(cl, 5, 0, NULL, NULL, 0, &c, 1).rc != -EPERM ? 4 :
+	       t_try_taint(cl, &c, 1, 0, "x", &f) != -EPERM ? 5 :
+	       t_call(cl, CAPKM_NR_WRITTEN, &v) != -EPERM ? 6 :
+	       t_call(cl, CAPKM_NR_BUFFER_CREATE, &n) != -EPERM ? 7 :
+	       t_reset(cl, x, 1, 2) != -EPERM ? 8 :
+	       t_drop(cl, x) != -EPERM ? 9 :
+	       t_abandon(cl, w) != -EPERM ? 10 : 0;
+}
+
+/* The same with a played process, which the library does not stop. */
+TEST(not_a_client)
+{
+	struct cl *a = t_client();
+	u_int64_t x, s, w;
+
+	if (!t_embedded())
+		SKIP(return, "plays a process; forked_child has a real one");
+	t_domain(a);
+	x = t_buffer(a, 10);
+	s = t_enter(a, 1, NO_CLAIMS, C({ x, 0, 1 }));
+	w = t_record(a, 2);
+	a->played = 77;
+	T_REFUSED(a, 0, change_nothing(a, x, s, w));
+	/* Its end is not ours either. */
+	capkm_test_die(a->c, 77);
+	a->played = 0;
+	t_is_open(a, x, 0, 1, s);
+	ASSERT_EQ(CAPKM_WINDOW_CAPTURE, t_window(a, w).q.out_state);
+	ASSERT_EQ(0, t_exit(a, s));
+	t_close(a);
+	t_no_leaks();
+}
+
+/* A client that ended while its session lives on can do nothing any more. */
+TEST(client_ended)
+{
+	struct cl *a = t_client();
+	u_int64_t x, s;
+
+	if (!t_embedded())
+		SKIP(return, "plays the end of a process");
+	a->played = 78;
+	capkm_test_become(78);
+	capkm_close(a->c);
+	ASSERT_EQ(0, capkm_open(t_transport(), NULL, &a->c, NULL));
+	capkm_test_become(0);
+	t_domain(a);
+	x = t_buffer(a, 10);
+	s = t_enter(a, 1, NO_CLAIMS, C({ x, 0, 10 }));
+	capkm_test_die(a->c, 78);
+	T_REFUSED(a, -ECANCELED, t_try_exit(a, s));
+	T_REFUSED(a, -ECANCELED, t_try_prepare(a, 1).rc);
+	/* The session still holds what it held, and can be looked at. */
+	t_is_tainted(a, x, 0, 10, CAPKM_KIND_TORN_DOWN);
+	ASSERT_EQ(1, t_domain_query(a).out_buffers);
+	t_close(a);
+	t_no_leaks();
+}
+
 /* The library refuses an inherited handle on every transport. */
 TEST(forked_child_of_library)
 {
