@@ -229,7 +229,7 @@ CAPKM_API int capkm_domain_create(struct capkm *c, const char *name,
  * @err: why not, or NULL
  *
  * Return: 0; -ENOENT (also when only reports of it are left), -EACCES,
- * -EISCONN, -EINVAL, -EDQUOT, -ENOMEM
+ * -EISCONN, -EINVAL, -ENOSPC (too many sessions), -ENOMEM
  */
 CAPKM_API int capkm_domain_attach(struct capkm *c, const char *name,
 				  const struct capkm_domain_opts *opts,
@@ -244,8 +244,8 @@ CAPKM_API int capkm_domain_attach(struct capkm *c, const char *name,
  *
  * Any number of processes may do so at once: they meet in one domain.
  *
- * Return: 0; -EACCES, -EISCONN, -EINVAL, -EDQUOT, -ENOMEM, -EAGAIN (others
- * made and destroyed it all the time)
+ * Return: 0; -EACCES, -EISCONN, -EINVAL, -EDQUOT, -ENOSPC, -ENOMEM, -EAGAIN
+ * (others made and destroyed it all the time)
  */
 CAPKM_API int capkm_domain_open(struct capkm *c, const char *name,
 				const struct capkm_domain_opts *opts,
@@ -437,7 +437,7 @@ CAPKM_API int capkm_buffer_reset(struct capkm *c, uint64_t buffer,
 /**
  * capkm_buffer_query() - state of a buffer and its ranges that are not clean
  * @c: attached handle
- * @query: size, buffer, from, ranges_uptr, ranges_len set by the caller
+ * @query: size, buffer, from, skip, ranges_uptr, ranges_len set by the caller
  * @err: why not, or NULL
  *
  * Return: 0; -ENOENT, -EINVAL, -ENOMEM
@@ -496,7 +496,7 @@ struct capkm_answer {
  * @sz: sizeof(struct capkm_window_opts)
  * @cookie: the caller's, kept with window and graph
  * @mode: capture mode, shown to readers, or NULL
- * @flags: 0 or %CAPKM_WINDOW_PREPARE_F_STRICT
+ * @flags: must be 0; %CAPKM_WINDOW_PREPARE_F_STRICT is reserved, -EOPNOTSUPP
  * @__reserved: must be 0
  */
 struct capkm_window_opts {
@@ -516,7 +516,7 @@ struct capkm_window_opts {
  * @err: why not ("graph_prepare: ..."), or NULL
  *
  * Return: 0; -EBUSY (already prepared, or already recording), -EACCES, -EPERM,
- * -EDQUOT, -ENOMEM
+ * -EOPNOTSUPP (strict), -EDQUOT, -ENOSPC, -ENOMEM
  */
 CAPKM_API int capkm_window_prepare(struct capkm *c,
 				   const struct capkm_where *where,
@@ -639,7 +639,7 @@ CAPKM_API int capkm_window_take(struct capkm *c, struct capkm_window_take *take,
  * @flags: 0 or %CAPKM_WINDOW_RECORD_F_SEEN
  * @err: why not, or NULL
  *
- * Return: 0; -ENOENT, -EPERM, -EINVAL, -EMSGSIZE, -EDQUOT, -ENOMEM
+ * Return: 0; -ENOENT, -EPERM, -EINVAL, -EMSGSIZE, -EDQUOT, -ENOSPC, -ENOMEM
  */
 CAPKM_API int capkm_window_record(struct capkm *c, uint64_t window,
 				  const struct capkm_claim *reads,
@@ -679,13 +679,14 @@ CAPKM_API int capkm_window_abort(struct capkm *c,
 /**
  * capkm_window_fail() - dooms a window
  * @c: attached handle; any session of the domain may
- * @window: id; does nothing while it is only prepared
+ * @window: id; does nothing while it is only prepared, or orphaned
  * @stream: stream whose call failed, 0 for the current one
  * @label: which operation failed, or NULL
  * @cause: why, or NULL
  * @err: why not, or NULL
  *
- * Return: 0; -ENOENT, -EINVAL (it is not open any more), -EACCES, -ENOMEM
+ * Return: 0; -ENOENT (it is not open any more, or there is no such stream),
+ * -EPERM (the stream is another session's), -EINVAL, -EACCES, -ENOMEM
  */
 CAPKM_API int capkm_window_fail(struct capkm *c, uint64_t window,
 				uint64_t stream, const char *label,
@@ -809,7 +810,7 @@ struct capkm_scope {
  *
  * Return: 0; -EAGAIN (an input is still being written after retry_ms, nothing
  * has changed), -ENOENT, -EINVAL, -EPERM, -EACCES, -EBUSY (the driver opens or
- * closes a window on the slot), -EMSGSIZE, -EDQUOT, -ENOMEM
+ * closes a window on the slot), -EMSGSIZE, -EDQUOT, -ENOSPC, -ENOMEM
  */
 CAPKM_API int capkm_scope_enter(struct capkm *c,
 				const struct capkm_where *where,
@@ -961,7 +962,8 @@ CAPKM_API int capkm_read(struct capkm *c, const struct capkm_claim *claim,
  * @failure: the new failure, 0 if the claims are empty; or NULL
  * @err: why not, or NULL
  *
- * Return: 0; -ENOENT, -EINVAL, -EACCES, -EMSGSIZE, -ENOSPC, -ENOMEM
+ * Return: 0; -ENOENT, -EPERM (the stream is another session's), -EINVAL,
+ * -EACCES, -EMSGSIZE, -ENOSPC, -ENOMEM
  */
 CAPKM_API int capkm_taint(struct capkm *c, const struct capkm_claim *claims,
 			  uint32_t len, uint64_t stream,
@@ -1019,7 +1021,8 @@ struct capkm_replay_opts {
  * @opts: options or NULL
  * @result: %CAPKM_CLEAN: launch it, then end. %CAPKM_SKIPPED (an input is
  *	tainted) and %CAPKM_REFUSED (the slot is recording): do neither
- * @why: when it is not clean, or -EAGAIN: the input; or NULL
+ * @why: when it is not clean, or -EAGAIN: the input, or why it was refused; or
+ *	NULL
  * @err: why not, or NULL
  *
  * Return: 0; -EAGAIN (an input is still being written), -ENOENT (unknown or
