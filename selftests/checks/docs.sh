@@ -3,8 +3,9 @@
 #
 # The documents say what there is: each ioctl is in the manual and in a test,
 # each name in a page is in a header, what is linked to exists, the pages parse,
-# and the README's program compiles (and runs, if the library has been built).
-# That the pages parse is left out where python3-docutils is not installed.
+# the pages on the design name each file of the engine, and the README's program
+# compiles (and runs, if the library has been built). That the pages parse is left
+# out where python3-docutils or, for the manual pages, man is not installed.
 
 set -u
 shopt -s nullglob
@@ -96,6 +97,18 @@ if [ -n "$rst2html" ]; then
 		"$rst2html" --report=1 --exit-status=2 --halt=5 "$page" >/dev/null || wrong "$page does not parse"
 	done
 fi
+
+if man --version >/dev/null 2>&1; then
+	for page in Documentation/man/*.[1-9]; do
+		said=$(LC_ALL=C man -l --warnings -E UTF-8 -Tutf8 -Z "$page" 2>&1 >/dev/null)
+		[ -z "$said" ] || wrong "$page does not parse: $said"
+	done
+fi
+
+for file in kmod/engine/*.c; do
+	grep -qF "\`\`${file##*/}\`\`" Documentation/design/overview.rst ||
+		wrong "Documentation/design/overview.rst does not name $file"
+done
 
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$tmp/readme.c"
 flags=(-std=gnu11 -Wall -Wextra -Werror -Iinclude/uapi -Ilib/include)
