@@ -447,8 +447,10 @@ struct graph {
 	u64 replays, failed_replays;
 };
 
+/* Every change begins with one, so this is where the lock is asserted. */
 static inline u64 ck_tick(struct domain *d)
 {
+	host_assert_held(&d->lock);
 	return ++d->sequence;
 }
 

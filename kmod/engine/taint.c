@@ -57,6 +57,7 @@ static void insert(struct claim *c)
 {
 	struct buffer *b = c->buffer;
 
+	host_assert_held(&b->domain->lock);
 	ck_range_insert(&b->claims, &c->span);
 	b->domain->claims++;
 	if (c->state != CLAIM_FAILED)
@@ -69,6 +70,7 @@ static void erase(struct claim *c)
 {
 	struct buffer *b = c->buffer;
 
+	host_assert_held(&b->domain->lock);
 	ck_range_erase(&b->claims, &c->span);
 	b->domain->claims--;
 	if (c->state != CLAIM_FAILED)
