@@ -630,7 +630,8 @@ struct capkm_buffer_export {
  * @out_bytes: its size
  * @out_sequence: its sequence
  *
- * Needs right r. Errors: ENOENT, EACCES (not exported), EDQUOT, ENOMEM.
+ * Needs right r. Errors: ENOENT, EACCES (not exported), EDQUOT, EOVERFLOW (too
+ * many references), ENOMEM.
  */
 struct capkm_buffer_open {
 	__u32 size;
@@ -760,7 +761,8 @@ struct capkm_buffer_query {
  * @__reserved: must be 0
  *
  * Needs right w. Errors: EBUSY (a window is prepared, opening, recording, or
- * holds the slot while the driver closes it), EDQUOT, ENOMEM.
+ * holds the slot while the driver closes it), EDQUOT (windows or devices of one
+ * client), ENOSPC (windows of the domain), ENOMEM.
  */
 struct capkm_window_prepare {
 	__u32 size;
@@ -1113,7 +1115,7 @@ struct capkm_window_retain {
  * @out_recorded: claims recorded, each once
  * @out_bytes: sum of their sizes
  * @out_inputs: external inputs
- * @out_retained: retained host buffers
+ * @out_retained: retained host buffers; 0 once the window is refused
  * @out_retained_bytes: their bytes
  * @out_launches: scopes recorded
  * @out_foreign_launches: of these, by other streams than the owner
@@ -1335,8 +1337,9 @@ struct capkm_check {
  * @out_failure: id, 0 if the claims are empty
  * @out_sequence: the domain's sequence
  *
- * A scope of zero length that failed. Needs right w. Errors: ENOENT, EINVAL,
- * EMSGSIZE, ENOSPC, ENOMEM.
+ * A scope of zero length that failed. Needs right w. Errors: ENOENT (also
+ * @stream), EPERM (the stream is another session's), EINVAL, EMSGSIZE, ENOSPC
+ * (ranges of the domain), ENOMEM.
  */
 struct capkm_taint {
 	__u32 size;
@@ -1396,7 +1399,8 @@ struct capkm_written {
  * Costs the same for any number of claims while nothing is wrong with its
  * buffers. Errors: ENOENT, EPERM, EBUSY (the graph is being replayed; the
  * driver opens or closes a window on the slot), EOPNOTSUPP (the slot is
- * recording on a driver: record the child graph's claims instead), ENOMEM.
+ * recording on a driver: record the child graph's claims instead), EDQUOT
+ * (devices of one client), ENOSPC (too much is on its buffers), ENOMEM.
  */
 struct capkm_graph_replay_begin {
 	__u32 size;
