@@ -1,0 +1,280 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# capadm as its user meets it: tables, JSON, exit status, errors; what somebody
+# else may see and do.  "client --hold" holds a domain with a buffer, a window, an
+# orphan, a failure and the failure of a dead process.
+
+tmp=$(mktemp -d) || exit
+chmod 755 "$tmp"
+bad=0
+holder=
+
+# shellcheck disable=SC2329 # the trap calls it
+finish() {
+	[ -z "$holder" ] || kill -9 "$holder"
+	grep -q '^capkm ' /proc/modules || modprobe capkm
+	rm -rf "$tmp"
+}
+trap finish EXIT
+
+no() {
+	bad=$((bad + 1))
+	echo "not so: $*"
+	sed 's/^/    /' "$tmp/out" "$tmp/err"
+}
+
+# run STATUS COMMAND...: an error is one line and nothing else, success is silent
+# on stderr.
+run() {
+	want=$1
+	shift
+	rc=0
+	"$@" >"$tmp/out" 2>"$tmp/err" || rc=$?
+	[ "$rc" -eq "$want" ] || no "$*: exit status $want (is $rc)"
+	if [ "$want" -eq 0 ]; then
+		[ -s "$tmp/out" ] || no "$*: it prints something"
+		[ ! -s "$tmp/err" ] || no "$*: no errors"
+	else
+		[ ! -s "$tmp/out" ] || no "$*: prints nothing when it fails"
+		[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "$*: its error is one line"
+	fi
+}
+
+has() {
+	grep -Eq -- "$1" "$tmp/out" || no "the output has: $1"
+}
+
+lacks() {
+	! grep -Eq -- "$1" "$tmp/out" || no "the output lacks: $1"
+}
+
+complains() {
+	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
+}
+
+fits() {
+	awk 'length > 100 { exit 1 }' "$tmp/out" || no "it fits 100 columns"
+}
+
+table() {
+	run 0 capadm "$@"
+	fits
+}
+
+# Braces and quotes outside of strings balance: as much of a parser as there is.
+json() {
+	key=$1
+	shift
+	run 0 capadm --json "$@"
+	balanced "$tmp/out" || no "$*: JSON is balanced"
+	has '"schema"'
+	has "\"$key\": *[[{]"
+}
+
+balanced() {
+	awk '{
+		gsub(/\\./, "")
+		gsub(/"[^"]*"/, "")
+		if (/"/)
+			exit 1
+		opened += gsub(/[{[]/, "")
+		closed += gsub(/[]}]/, "")
+	}
+	END { exit !(opened && opened == closed) }' "$1"
+}
+
+as_nobody() {
+	want=$1
+	shift
+	run "$want" su -s /bin/sh -c "exec /usr/sbin/capadm $*" nobody
+}
+
+# ---- versions and help, before there is anything
+
+table version
+has '^capadm [0-9]'
+has '^module [0-9].*ABI'
+table --version
+json version version
+has '"abi_version"'
+table --help
+has '^Usage: capadm'
+table windows --help
+has '--orphans'
+
+# ---- a domain to look at
+
+/selftests/programs/client --hold >"$tmp/held" &
+holder=$!
+n=0
+until [ -s "$tmp/held" ]; do
+	n=$((n + 1))
+	[ "$n" -lt 200 ] || exit 1
+	usleep 100000
+done
+read -r domain orphan <"$tmp/held"
+
+table
+has "^ *$domain +root +0?600 +.* held$"
+has "orphaned windows: 1; see capadm windows --orphans $domain"
+has 'failures of ended processes: 1; see capadm failures --reports'
+table domains
+table windows held
+has "^ *$domain +[0-9]+ +capture"
+has "^ *$domain +$orphan +orphaned"
+has 'first failure: owner-died'
+table windows --orphans "$domain"
+has "^ *$domain +$orphan +orphaned"
+lacks 'capture'
+table windows
+table failures held
+has '^ *[0-9]+ +[0-9]+ +launch +-700 '
+has 'no kernel image'
+has 'owner-died'
+lacks 'private to the dead'
+table failures --reports held
+has 'private to the dead'
+table failures
+table buffers held
+has ' 4\.0K '
+has 'exported.* weights$'
+table buffers
+
+json domains
+has '"name": "held"'
+has '"orphans": 1'
+json windows windows held
+has '"state": "orphaned"'
+has '"first_failure"'
+has '"recorded": 1'
+json windows windows --orphans held
+lacks '"state": "capture"'
+json windows windows --history held
+json failures failures held
+has '"kind": "owner-died"'
+has '"code": -700'
+json failures failures --reports held
+json buffers buffers held
+has '"label": "weights"'
+
+# ---- errors: 1 it cannot be done, 2 the command line is wrong
+
+for command in windows failures buffers; do
+	run 1 capadm "$command" nosuch
+	complains '^capadm: no domain is named nosuch'
+	run 1 capadm "$command" 987654321
+	complains '^capadm: cannot read domain 987654321'
+	run 2 capadm "$command" one two
+done
+run 1 capadm --json windows nosuch
+complains '"message".*nosuch'
+complains '"errno": *"ENOENT"'
+balanced "$tmp/err" || no "an error is JSON"
+run 1 capadm abandon held 987654321
+run 1 capadm abandon nosuch "$orphan"
+run 2 capadm frobnicate
+run 2 capadm --frobnicate
+run 2 capadm domains held
+run 2 capadm buffers --orphans
+run 2 capadm windows --orphans --history
+run 2 capadm abandon held
+run 2 capadm abandon held x
+run 2 capadm abandon held 0
+run 2 capadm windows 0
+run 2 capadm windows 99999999999999999999
+run 2 capadm version extra
+run 2 capadm --json frobnicate
+# a full device is an error, not an empty table
+rc=0
+capadm domains >/dev/full 2>"$tmp/err" || rc=$?
+[ "$rc" -eq 1 ] || no "a full disk is an error"
+
+# ---- somebody else
+
+as_nobody 0 domains
+lacks 'held'
+as_nobody 0 --json domains
+lacks 'held'
+as_nobody 0 windows
+lacks "^ *$domain "
+as_nobody 0 failures
+lacks 'no kernel image'
+as_nobody 0 buffers
+lacks 'weights'
+as_nobody 1 windows held
+# What he may not see is there no more for him than what is not there.
+as_nobody 1 abandon held "$orphan"
+as_nobody 1 abandon "$domain" "$orphan"
+complains "no such domain, or no such window"
+as_nobody 0 version
+for command in windows failures buffers; do
+	as_nobody 1 "$command" "$domain"
+done
+table windows --orphans held
+has "^ *$domain +$orphan +orphaned"
+
+# ---- abandon
+
+table abandon held "$orphan"
+has "window $orphan of domain $domain is abandoned"
+table windows held
+lacks "^ *$domain +$orphan "
+has 'capture'
+table windows --history held
+has "^ *$domain +$orphan +refused"
+run 1 capadm abandon held "$orphan"
+table domains
+# other tests may have left domains that linger
+lacks "windows --orphans $domain\$"
+window=$(capadm windows held | awk '$3 ~ /capture/ { print $2 }')
+json abandoned abandon "$domain" "$window"
+has "\"window\": $window"
+
+# ---- the module
+
+rc=0
+rmmod capkm 2>"$tmp/err" || rc=$?
+[ "$rc" -ne 0 ] || no "a module in use is not removed"
+[ -c /dev/capkm ] || no "the device is still there"
+table domains
+has 'held'
+
+kill -9 "$holder"
+wait "$holder" 2>/dev/null
+holder=
+# It lingers: something died in it, and that may be looked at.
+table domains
+has "^ *$domain +root +0?600 +.*defunct"
+table failures --reports "$domain"
+has 'private to the dead'
+
+# A lingering domain is no user of the module.
+n=0
+until rmmod capkm 2>"$tmp/err"; do
+	n=$((n + 1))
+	[ "$n" -lt 50 ] || {
+		no "the module can be removed when nobody uses it"
+		break
+	}
+	usleep 100000
+done
+if ! grep -q '^capkm ' /proc/modules; then
+	for command in domains windows failures buffers 'abandon 1 1'; do
+		# shellcheck disable=SC2086 # words
+		run 1 capadm $command
+		complains 'module is not loaded; load it with: modprobe capkm'
+	done
+	run 1 capadm --json domains
+	balanced "$tmp/err" || no "an error is JSON"
+	table version
+	has 'module not loaded; load it with: modprobe capkm'
+	json version version
+	has '"module": null'
+	run 2 capadm frobnicate
+	modprobe capkm || no "the module can be loaded again"
+	run 0 capadm domains
+	lacks 'held'
+fi
+
+[ "$bad" -eq 0 ]
