@@ -120,12 +120,20 @@ static int read_late(const struct reading *r, uint32_t ms,
 	char text[400];
 	struct text t = { .data = text, .size = sizeof(text) };
 
-	if (r->changed)
+	if (r->changed) {
+		/* The check found nothing to report. */
+		*r->report = (struct capkm_report){
+			.kind = CAPKM_KIND_IN_PROGRESS,
+			.buffer = r->claim->buffer,
+			.start = r->claim->start,
+			.end = r->claim->end,
+		};
 		capkm_text_add(&t, "buffer %" PRIu64
 			       " was changed during each copy",
 			       (uint64_t)r->claim->buffer);
-	else
+	} else {
 		capkm_report_add(&t, r->report);
+	}
 	return capkm_error_set(err, -EAGAIN, CAPKM_NO_INDEX, 0,
 			       "read: after %" PRIu32 " ms: %s", ms, text);
 }

@@ -29,6 +29,19 @@ static int get_opts(struct capkm_domain_opts *o,
 	return rc;
 }
 
+/* create and open: the domain has a name or none, and its owner is the caller. */
+static int get_own_opts(struct capkm_domain_opts *o,
+			const struct capkm_domain_opts *opts, const char *call,
+			struct capkm_error *err)
+{
+	int rc = get_opts(o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT, err);
+
+	if (!rc && (o->domain || o->owner_uid))
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: an id or an owner is for domain_attach", call);
+	return rc;
+}
+
 static int create(struct capkm *c, const char *name,
 		  const struct capkm_domain_opts *o)
 {
@@ -89,7 +102,7 @@ int capkm_domain_create(struct capkm *c, const char *name,
 {
 	static const char call[] = "domain_create";
 	struct capkm_domain_opts o;
-	int rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT, err);
+	int rc = get_own_opts(&o, opts, call, err);
 
 	if (rc)
 		return rc;
@@ -123,7 +136,7 @@ int capkm_domain_open(struct capkm *c, const char *name,
 	struct capkm_domain_opts o;
 	int rc, tries;
 
-	rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT, err);
+	rc = get_own_opts(&o, opts, call, err);
 	if (rc)
 		return rc;
 	for (tries = 0; tries < OPEN_TRIES; tries++) {
