@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# libcapkm's version script, its dynamic symbols, its header and its manual name
+# the same functions; the installed headers compile by themselves, as C and as
+# C++, without a warning.
+
+set -e
+cd "$(dirname "$0")/../.."
+O=$(realpath -m "${O:-build}")
+CC=${CC:-cc}
+CXX=${CXX:-c++}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+make -s O="$O" lib
+
+sed -n 's/^[[:space:]]*\(capkm_[a-z_]*\);$/\1/p' lib/libcapkm.map | sort >"$tmp/map"
+nm -D --defined-only --format=posix "$O/lib/libcapkm.so" |
+	awk '$2 != "A" { sub("@.*", "", $1); print $1 }' | sort >"$tmp/exported"
+# A prototype may have its name on the line after CAPKM_API.
+tr '\n' ' ' <lib/include/capkm/capkm.h | grep -o 'CAPKM_API [^(;{}]*(' | grep -v __attribute__ |
+	grep -o '[a-z_]*[[:space:]]*($' | tr -d '( \t' | sort >"$tmp/header"
+sed -n '/^\.SH NAME/,/^\.SH LIBRARY/{s/ \\- .*//p}' Documentation/man/*.3 |
+	tr -s ', ' '\n' | sort >"$tmp/man"
+
+[ -s "$tmp/map" ]
+rc=0
+for names in exported header man; do
+	echo "libcapkm.map and $names:"
+	diff "$tmp/map" "$tmp/$names" || rc=1
+done
+
+make -s O="$O" DESTDIR="$tmp/root" prefix=/usr install >/dev/null
+cat >"$tmp/include.c" <<'END'
+#include <capkm/capkm.h>
+
+int main(void)
+{
+#ifdef __cplusplus
+	struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause);
+
+	cause.code = 5;
+#else
+	struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause, .code = 5);
+#endif
+	return cause.code != 5 || !capkm_version();
+}
+END
+cp "$tmp/include.c" "$tmp/include.cc"
+strict="-Wall -Wextra -Werror -I$tmp/root/usr/include"
+for std in c99 c11 gnu17; do
+	# shellcheck disable=SC2086 # several arguments
+	"$CC" -std=$std $strict -c -o "$tmp/include.o" "$tmp/include.c" || rc=1
+done
+if command -v "$CXX" >/dev/null; then
+	for std in c++11 c++17 c++20; do
+		# shellcheck disable=SC2086 # several arguments
+		"$CXX" -std=$std $strict -c -o "$tmp/include.o" "$tmp/include.cc" || rc=1
+	done
+else
+	echo "no C++ compiler: the header was not tried with one"
+fi
+exit $rc
