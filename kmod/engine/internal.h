@@ -390,6 +390,7 @@ struct window {
 	struct id_map uses;
 	struct link claims;		/* RECORDED claims */
 	u64 recorded, bytes, inputs, seen;
+	u64 pending;			/* that open scopes may still add */
 	u64 launches, foreign_launches;
 	struct link retained;
 	u64 retained_n, retained_bytes;
@@ -422,6 +423,7 @@ struct scope {
 	struct failure *poison;		/* what its inputs carry; pinned */
 	struct stock stock;		/* what its exit may need */
 	u64 paid;			/* claims that were put there */
+	u64 keys;			/* of these, for the sets of its window */
 	u64 enter;
 	u64 stream;
 	char label[CAPKM_LABEL_MAX + 1];

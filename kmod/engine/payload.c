@@ -20,7 +20,8 @@ int ck_window_need(struct call *c, const struct window *w,
 			return -EDQUOT;
 		host_relax();
 	}
-	if (w->recorded + w->inputs + w->seen + keys > RECORDED_MAX)
+	if (w->recorded + w->inputs + w->seen + w->pending + keys >
+	    RECORDED_MAX)
 		return -EDQUOT;
 	need->n[STOCK_CLAIM] += keys;
 	need->n[STOCK_USE] += reads->len + writes->len;

@@ -90,6 +90,7 @@ static void leave_window(struct scope *s, struct failure *f,
 		ck_window_doom(w, f, back);
 	}
 	w->scopes--;
+	w->pending -= s->keys;
 	ck_window_put(w, back);
 }
 
@@ -192,6 +193,7 @@ struct entering {
 	struct array *reports;
 	struct slot *slot;
 	struct window *window;		/* recording, or NULL */
+	u64 keys;			/* that its sets may grow by */
 	struct fault fault;		/* of the first bad read */
 	struct target bad;		/* that read; bad.buffer NULL if none */
 };
@@ -352,8 +354,10 @@ static void enter(struct entering *e, const struct need *need)
 	if (e->window) {
 		note_inputs(e, s);
 		s->window = e->window;
+		s->keys = e->keys;
 		e->window->refs++;
 		e->window->scopes++;
+		e->window->pending += s->keys;
 	}
 	e->slot->scopes++;
 	ck_id_insert(&d->scopes, &s->node);
@@ -394,10 +398,12 @@ static int prepare_enter(struct entering *e, struct need *need)
 	find_bad_read(e);
 	memset(need, 0, sizeof(*need));
 	err = ck_targets_need(c, e->writes, need);
+	e->keys = need->n[STOCK_CLAIM];
 	if (!err && e->window)
 		err = ck_window_need(c, e->window, e->reads, e->writes, need);
 	if (err)
 		return err;
+	e->keys = need->n[STOCK_CLAIM] - e->keys;
 	need->n[STOCK_SCOPE] = 1;
 	need->n[STOCK_FAILURE] = 2;
 	if (e->bad.buffer)
