@@ -44,7 +44,7 @@ TEST_F(taint, clean_scope)
 	T_REFUSED(self->a, -ENOENT, t_try_exit(self->a, s));
 }
 
-/* T-26 SC-13: a failed scope: the caller's reason, and only it */
+/* T-26 T-53 SC-13: a failed scope: the caller's reason, and only it */
 TEST_F(taint, failed_scope)
 {
 	struct capkm_claim c = { self->b, 10, 20 };
