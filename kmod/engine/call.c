@@ -463,15 +463,13 @@ int ck_call_buy(struct call *c, const struct need *need)
 {
 	struct stock *stock = &c->session->stock, bought;
 	struct need lack;
-	int kind, err;
+	int err;
 
 	if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
 		return -ENOSPC;
 	if (ck_stock_has(stock, need))
 		return 0;
-	for (kind = 0; kind < STOCK_KINDS; kind++)
-		lack.n[kind] = need->n[kind] > stock->n[kind] ?
-			need->n[kind] - stock->n[kind] : 0;
+	lack = ck_stock_lack(stock, need);
 	ck_stock_init(&bought);
 	host_unlock(&c->domain->lock);
 	err = ck_stock_buy(&bought, &lack);

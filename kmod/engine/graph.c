@@ -146,14 +146,18 @@ static void settle(struct graph *g, struct failure *f, u64 tick)
 	}
 }
 
-/* What a failing replay needs while nothing else is on its buffers. */
-static struct need base_need(const struct graph *g)
+struct need ck_graph_need(u64 claims, u64 buffers)
 {
 	return (struct need) {
-		.n[STOCK_CLAIM] = g->writes + g->seen,
-		.n[STOCK_CARRIER] = g->uses.count,
+		.n[STOCK_CLAIM] = claims,
+		.n[STOCK_CARRIER] = buffers,
 		.n[STOCK_FAILURE] = 1,
 	};
+}
+
+static struct need base_need(const struct graph *g)
+{
+	return ck_graph_need(g->writes + g->seen, g->uses.count);
 }
 
 /* What it gained by clearing the claims of others does not pile up here. */
@@ -348,13 +352,9 @@ static int replay_need(const struct beginning *b, struct need *need)
 /* Moves to the graph what it lacks: 0, 1 look again, or an error. */
 static int provide(struct call *c, struct graph *g, const struct need *need)
 {
-	struct need lack;
-	int kind, err;
+	const struct need lack = ck_stock_lack(&g->stock, need);
+	int err = ck_call_buy(c, &lack);
 
-	for (kind = 0; kind < STOCK_KINDS; kind++)
-		lack.n[kind] = need->n[kind] > g->stock.n[kind] ?
-			need->n[kind] - g->stock.n[kind] : 0;
-	err = ck_call_buy(c, &lack);
 	if (!err)
 		ck_stock_move(&g->stock, &c->session->stock, &lack);
 	return err;
@@ -373,9 +373,7 @@ static int prepare_begin(struct beginning *b)
 		return err;
 	if (b->graph->slot)
 		return -EBUSY;
-	if (b->slot->window &&
-	    (b->slot->window->state == CAPKM_WINDOW_OPENING ||
-	     b->slot->window->state == CAPKM_WINDOW_CLOSING))
+	if (ck_slot_driver_at_work(b->slot))
 		return -EBUSY;
 	if (ck_window_recording(b->slot->window) &&
 	    c->session->backend == CAPKM_BACKEND_HARDWARE)

@@ -70,6 +70,8 @@ void ck_stock_free(struct stock *st);
 /* Without the lock: buys until @st holds @need. */
 int ck_stock_buy(struct stock *st, const struct need *need);
 bool ck_stock_has(const struct stock *st, const struct need *need);
+/* What @st has too little of. */
+struct need ck_stock_lack(const struct stock *st, const struct need *need);
 /* Moves @need from @from, which has it, to @to. */
 void ck_stock_move(struct stock *to, struct stock *from,
 		   const struct need *need);
@@ -245,7 +247,6 @@ struct fault {
 void ck_buffer_get(struct buffer *b);
 void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports);
 void ck_buffer_touch(struct buffer *b);
-void ck_buffer_sever(struct buffer *b, struct stock *back, bool keep_reports);
 
 /* How often an exit over the range may have to split a claim. */
 u64 ck_taint_splits(const struct target *t);
@@ -330,8 +331,6 @@ struct capkm_session {
 	struct host_mutex attach_lock;	/* serialises attaching */
 	u64 id;
 	struct link sib;		/* domain->sessions */
-	struct who opener;
-	const void *opener_image;
 	u32 rights;
 	u32 max_streams;
 	u32 backend;
@@ -509,6 +508,8 @@ bool ck_domain_has_room(const struct domain *d, u64 claims);
 
 /* ---- windows, scopes, graphs ---- */
 
+/* Is a driver opening or closing the window that holds @slot? */
+bool ck_slot_driver_at_work(const struct slot *slot);
 /* A window of the calling client, by id: any, or one that is CLOSING. */
 int ck_window_own(struct call *c, u64 id, struct window **out);
 int ck_window_closing(struct call *c, u64 id, struct window **out);
@@ -535,6 +536,8 @@ void ck_window_put(struct window *w, struct stock *back);
 void ck_window_fill(const struct window *w, struct capkm_window_query *q);
 /* The sets of @w's open scopes count as recorded (it is closed over them). */
 void ck_scopes_count_recorded(struct window *w);
+/* What a failing replay needs while nothing else is on its buffers. */
+struct need ck_graph_need(u64 claims, u64 buffers);
 /* Its uses, retained bytes and counts become those of @g. */
 void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
 			  struct client *client);

@@ -368,12 +368,6 @@ static void enter(struct entering *e, const struct need *need)
 	e->arg->out_sequence = s->enter;
 }
 
-static bool driver_at_work(const struct slot *slot)
-{
-	return slot->window && (slot->window->state == CAPKM_WINDOW_OPENING ||
-				slot->window->state == CAPKM_WINDOW_CLOSING);
-}
-
 /* All that can be wrong, and what it costs: 0, 1 look again, or an error. */
 static int prepare_enter(struct entering *e, struct need *need)
 {
@@ -383,7 +377,7 @@ static int prepare_enter(struct entering *e, struct need *need)
 	err = ck_slot_get(c, &e->arg->place, e->arg->flags, &e->slot);
 	if (err)
 		return err;
-	if (driver_at_work(e->slot))
+	if (ck_slot_driver_at_work(e->slot))
 		return -EBUSY;
 	err = ck_targets_check(c, e->reads, 0, false, &e->arg->out_error_index);
 	if (!err)

@@ -71,6 +71,17 @@ bool ck_stock_has(const struct stock *st, const struct need *need)
 	return true;
 }
 
+struct need ck_stock_lack(const struct stock *st, const struct need *need)
+{
+	struct need lack;
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		lack.n[kind] = need->n[kind] > st->n[kind] ?
+			need->n[kind] - st->n[kind] : 0;
+	return lack;
+}
+
 int ck_stock_buy(struct stock *st, const struct need *need)
 {
 	void *object;

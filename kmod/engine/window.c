@@ -16,6 +16,12 @@ bool ck_window_recording(const struct window *w)
 	return w && w->state == CAPKM_WINDOW_CAPTURE;
 }
 
+bool ck_slot_driver_at_work(const struct slot *slot)
+{
+	return slot->window && (slot->window->state == CAPKM_WINDOW_OPENING ||
+				slot->window->state == CAPKM_WINDOW_CLOSING);
+}
+
 static bool has_driver(const struct client *c)
 {
 	return c->session->backend == CAPKM_BACKEND_HARDWARE;
@@ -409,6 +415,11 @@ static int end(struct call *c, struct slot *slot, u64 stream, bool driver_done,
 	return 0;
 }
 
+static bool is_on(const struct slot *slot, u64 window)
+{
+	return slot && slot->window && slot->window->node.id == window;
+}
+
 int ck_op_window_end(struct call *c)
 {
 	struct capkm_window_end *a = c->arg;
@@ -419,8 +430,7 @@ int ck_op_window_end(struct call *c)
 	err = driver_call(c, &a->place, a->flags, &slot);
 	if (err)
 		return err;
-	if (a->window &&
-	    !(slot && slot->window && slot->window->node.id == a->window))
+	if (a->window && !is_on(slot, a->window))
 		return -ENOENT;
 	err = end(c, slot, a->place.stream,
 		  a->flags & CAPKM_WINDOW_F_DRIVER_DONE, &w);
@@ -506,15 +516,6 @@ static void seal_refuse(struct call *c, struct window *w,
 	ck_window_put(w, back);
 }
 
-/* What a failing replay will need while nothing else is on its buffers. */
-static void replay_need(const struct window *w, struct need *need)
-{
-	memset(need, 0, sizeof(*need));
-	need->n[STOCK_CLAIM] = w->recorded + w->seen;
-	need->n[STOCK_CARRIER] = w->uses.count;
-	need->n[STOCK_FAILURE] = 1;
-}
-
 static void seal(struct call *c, struct window *w, struct graph *g,
 		 const struct need *need, struct capkm_window_seal *a)
 {
@@ -561,7 +562,7 @@ int ck_op_window_seal(struct call *c)
 			err = -EDQUOT;
 			break;
 		}
-		replay_need(w, &need);
+		need = ck_graph_need(w->recorded + w->seen, w->uses.count);
 		err = ck_call_buy(c, &need);
 		if (!err && !g) {
 			g = ck_call_alloc(c, sizeof(*g), &err);
@@ -615,8 +616,7 @@ int ck_op_window_abort(struct call *c)
 	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
 	if (err)
 		return err;
-	if (a->window &&
-	    !(slot && slot->window && slot->window->node.id == a->window))
+	if (a->window && !is_on(slot, a->window))
 		return -ENOENT;
 	a->out_window = 0;
 	if (!slot || !slot->window)
