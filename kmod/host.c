@@ -3,6 +3,7 @@
 #include <linux/bug.h>
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
@@ -13,6 +14,7 @@
 #include <linux/timekeeping.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
+#include <linux/wait.h>
 
 #include <linux/capkm.h>
 
@@ -47,6 +49,33 @@ u64 host_uptime_ns(void)
 void host_relax(void)
 {
 	cond_resched();
+}
+
+int host_wait(struct host_waitq *q, struct host_mutex *m, u64 *timeout_ns)
+{
+	const bool forever = *timeout_ns == U64_MAX;
+	ktime_t left, start = ktime_get();
+	DEFINE_WAIT(wait);
+	int err = 0;
+
+	prepare_to_wait(&q->head, &wait, TASK_INTERRUPTIBLE);
+	host_unlock(m);
+	if (signal_pending(current)) {
+		err = -EINTR;
+	} else {
+		left = min_t(u64, *timeout_ns, KTIME_MAX);
+		if (!schedule_hrtimeout(forever ? NULL : &left,
+					HRTIMER_MODE_REL))
+			err = -ETIMEDOUT;
+		else if (signal_pending(current))
+			err = -EINTR;
+	}
+	finish_wait(&q->head, &wait);
+	host_lock(m);
+	if (!forever)
+		*timeout_ns -= min_t(u64, *timeout_ns,
+				     ktime_to_ns(ktime_sub(ktime_get(), start)));
+	return err;
 }
 
 bool host_check_at(bool ok, const char *what, const char *where)

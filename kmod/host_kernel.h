@@ -16,6 +16,7 @@
 #include <linux/stddef.h>
 #include <linux/string.h>
 #include <linux/types.h>
+#include <linux/wait.h>
 
 /* Of linux/kernel.h: too short for a name that others may not use. */
 #undef READ
@@ -46,6 +47,23 @@ static inline void host_unlock(struct host_mutex *m)
 static inline void host_assert_held(const struct host_mutex *m)
 {
 	lockdep_assert_held(&m->mutex);
+}
+
+struct host_waitq {
+	wait_queue_head_t head;
+};
+
+#define host_waitq_init(q) init_waitqueue_head(&(q)->head)
+
+static inline void host_waitq_destroy(struct host_waitq *q)
+{
+}
+
+/* The sleeper queues itself before it lets the mutex go that we hold. */
+static inline void host_wake(struct host_waitq *q)
+{
+	if (waitqueue_active(&q->head))
+		wake_up_all(&q->head);
 }
 
 #endif /* CAPKM_HOST_KERNEL_H */

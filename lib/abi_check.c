@@ -11,6 +11,11 @@
 #define AT(type, member, n) \
 	_Static_assert(offsetof(struct type, member) == (n), #type "." #member)
 
+SIZE(capkm_limit_value, 16);
+AT(capkm_limit_value, limit, 0);
+AT(capkm_limit_value, __reserved, 4);
+AT(capkm_limit_value, value, 8);
+
 SIZE(capkm_claim, 24);
 AT(capkm_claim, buffer, 0);
 AT(capkm_claim, start, 8);
@@ -46,7 +51,7 @@ AT(capkm_report, comm, 120);
 AT(capkm_report, label, 136);
 AT(capkm_report, text, 200);
 
-SIZE(capkm_info, 64);
+SIZE(capkm_info, 80);
 AT(capkm_info, size, 0);
 AT(capkm_info, flags, 4);
 AT(capkm_info, out_abi_version, 8);
@@ -55,8 +60,11 @@ AT(capkm_info, out_features, 16);
 AT(capkm_info, out_claims_max, 24);
 AT(capkm_info, out_streams_max, 28);
 AT(capkm_info, out_version, 32);
+AT(capkm_info, limits_uptr, 64);
+AT(capkm_info, limits_len, 72);
+AT(capkm_info, out_limits, 76);
 
-SIZE(capkm_domain_create, 48);
+SIZE(capkm_domain_create, 64);
 AT(capkm_domain_create, size, 0);
 AT(capkm_domain_create, flags, 4);
 AT(capkm_domain_create, name_uptr, 8);
@@ -64,8 +72,11 @@ AT(capkm_domain_create, name_len, 16);
 AT(capkm_domain_create, mode, 20);
 AT(capkm_domain_create, max_streams, 24);
 AT(capkm_domain_create, backend, 28);
-AT(capkm_domain_create, out_domain, 32);
-AT(capkm_domain_create, out_session, 40);
+AT(capkm_domain_create, limits_uptr, 32);
+AT(capkm_domain_create, limits_len, 40);
+AT(capkm_domain_create, out_limit, 44);
+AT(capkm_domain_create, out_domain, 48);
+AT(capkm_domain_create, out_session, 56);
 
 SIZE(capkm_domain_attach, 64);
 AT(capkm_domain_attach, size, 0);
@@ -79,9 +90,9 @@ AT(capkm_domain_attach, backend, 36);
 AT(capkm_domain_attach, out_domain, 40);
 AT(capkm_domain_attach, out_session, 48);
 AT(capkm_domain_attach, out_rights, 56);
-AT(capkm_domain_attach, __reserved, 60);
+AT(capkm_domain_attach, out_limit, 60);
 
-SIZE(capkm_domain_query, 216);
+SIZE(capkm_domain_query, 248);
 AT(capkm_domain_query, size, 0);
 AT(capkm_domain_query, flags, 4);
 AT(capkm_domain_query, out_domain, 8);
@@ -106,6 +117,12 @@ AT(capkm_domain_query, out_history, 128);
 AT(capkm_domain_query, out_created_ns, 136);
 AT(capkm_domain_query, out_defunct_ns, 144);
 AT(capkm_domain_query, out_name, 152);
+AT(capkm_domain_query, out_clients, 216);
+AT(capkm_domain_query, out_faulted, 220);
+AT(capkm_domain_query, out_unconfirmed, 224);
+AT(capkm_domain_query, limits_uptr, 232);
+AT(capkm_domain_query, limits_len, 240);
+AT(capkm_domain_query, out_limits, 244);
 
 SIZE(capkm_domain_destroy, 16);
 AT(capkm_domain_destroy, size, 0);
@@ -117,10 +134,10 @@ AT(capkm_stream_create, size, 0);
 AT(capkm_stream_create, flags, 4);
 AT(capkm_stream_create, label_uptr, 8);
 AT(capkm_stream_create, label_len, 16);
-AT(capkm_stream_create, __reserved, 20);
+AT(capkm_stream_create, out_limit, 20);
 AT(capkm_stream_create, out_stream, 24);
 
-SIZE(capkm_stream_query, 80);
+SIZE(capkm_stream_query, 120);
 AT(capkm_stream_query, size, 0);
 AT(capkm_stream_query, flags, 4);
 AT(capkm_stream_query, place, 8);
@@ -130,6 +147,12 @@ AT(capkm_stream_query, out_window, 48);
 AT(capkm_stream_query, out_owner, 56);
 AT(capkm_stream_query, out_scopes, 64);
 AT(capkm_stream_query, out_sequence, 72);
+AT(capkm_stream_query, out_confirmed, 80);
+AT(capkm_stream_query, out_unconfirmed, 88);
+AT(capkm_stream_query, out_failure, 96);
+AT(capkm_stream_query, out_epoch, 104);
+AT(capkm_stream_query, out_queued, 112);
+AT(capkm_stream_query, __reserved, 116);
 
 SIZE(capkm_buffer_create, 72);
 AT(capkm_buffer_create, size, 0);
@@ -139,21 +162,25 @@ AT(capkm_buffer_create, device, 16);
 AT(capkm_buffer_create, address, 32);
 AT(capkm_buffer_create, label_uptr, 40);
 AT(capkm_buffer_create, label_len, 48);
-AT(capkm_buffer_create, __reserved, 52);
+AT(capkm_buffer_create, out_limit, 52);
 AT(capkm_buffer_create, out_buffer, 56);
 AT(capkm_buffer_create, out_sequence, 64);
 
-SIZE(capkm_buffer_export, 16);
+SIZE(capkm_buffer_export, 24);
 AT(capkm_buffer_export, size, 0);
 AT(capkm_buffer_export, flags, 4);
 AT(capkm_buffer_export, buffer, 8);
+AT(capkm_buffer_export, out_limit, 16);
+AT(capkm_buffer_export, __reserved, 20);
 
-SIZE(capkm_buffer_open, 32);
+SIZE(capkm_buffer_open, 40);
 AT(capkm_buffer_open, size, 0);
 AT(capkm_buffer_open, flags, 4);
 AT(capkm_buffer_open, buffer, 8);
 AT(capkm_buffer_open, out_bytes, 16);
 AT(capkm_buffer_open, out_sequence, 24);
+AT(capkm_buffer_open, out_limit, 32);
+AT(capkm_buffer_open, __reserved, 36);
 
 SIZE(capkm_buffer_close, 16);
 AT(capkm_buffer_close, size, 0);
@@ -173,7 +200,14 @@ AT(capkm_range, id, 16);
 AT(capkm_range, state, 24);
 AT(capkm_range, kind, 28);
 
-SIZE(capkm_buffer_query, 192);
+SIZE(capkm_writer, 40);
+AT(capkm_writer, start, 0);
+AT(capkm_writer, end, 8);
+AT(capkm_writer, session, 16);
+AT(capkm_writer, stream, 24);
+AT(capkm_writer, sequence, 32);
+
+SIZE(capkm_buffer_query, 208);
 AT(capkm_buffer_query, size, 0);
 AT(capkm_buffer_query, flags, 4);
 AT(capkm_buffer_query, buffer, 8);
@@ -192,10 +226,13 @@ AT(capkm_buffer_query, out_session, 104);
 AT(capkm_buffer_query, out_state, 112);
 AT(capkm_buffer_query, out_holders, 116);
 AT(capkm_buffer_query, out_uses, 120);
-AT(capkm_buffer_query, __reserved, 124);
+AT(capkm_buffer_query, writers_len, 124);
 AT(capkm_buffer_query, out_label, 128);
+AT(capkm_buffer_query, writers_uptr, 192);
+AT(capkm_buffer_query, out_writers, 200);
+AT(capkm_buffer_query, __reserved, 204);
 
-SIZE(capkm_window_prepare, 80);
+SIZE(capkm_window_prepare, 88);
 AT(capkm_window_prepare, size, 0);
 AT(capkm_window_prepare, flags, 4);
 AT(capkm_window_prepare, place, 8);
@@ -205,7 +242,8 @@ AT(capkm_window_prepare, mode_len, 56);
 AT(capkm_window_prepare, out_state, 60);
 AT(capkm_window_prepare, out_window, 64);
 AT(capkm_window_prepare, out_slot, 72);
-AT(capkm_window_prepare, __reserved, 76);
+AT(capkm_window_prepare, out_limit, 76);
+AT(capkm_window_prepare, parent, 80);
 
 SIZE(capkm_window_begin, 64);
 AT(capkm_window_begin, size, 0);
@@ -237,7 +275,7 @@ AT(capkm_window_seal, reports_uptr, 16);
 AT(capkm_window_seal, reports_len, 24);
 AT(capkm_window_seal, out_reports, 28);
 AT(capkm_window_seal, out_result, 32);
-AT(capkm_window_seal, __reserved, 36);
+AT(capkm_window_seal, out_limit, 36);
 AT(capkm_window_seal, out_graph, 40);
 
 SIZE(capkm_window_refuse, 56);
@@ -284,7 +322,7 @@ AT(capkm_window_record, writes_uptr, 24);
 AT(capkm_window_record, reads_len, 32);
 AT(capkm_window_record, writes_len, 36);
 AT(capkm_window_record, out_error_index, 40);
-AT(capkm_window_record, __reserved, 44);
+AT(capkm_window_record, out_limit, 44);
 
 SIZE(capkm_window_abort, 56);
 AT(capkm_window_abort, size, 0);
@@ -307,13 +345,22 @@ AT(capkm_window_fail, text_len, 52);
 AT(capkm_window_fail, out_state, 56);
 AT(capkm_window_fail, out_failures, 60);
 
-SIZE(capkm_window_retain, 56);
+SIZE(capkm_window_retain, 64);
 AT(capkm_window_retain, size, 0);
 AT(capkm_window_retain, flags, 4);
 AT(capkm_window_retain, window, 8);
 AT(capkm_window_retain, retained, 16);
+AT(capkm_window_retain, out_limit, 56);
+AT(capkm_window_retain, __reserved, 60);
 
-SIZE(capkm_window_query, 296);
+SIZE(capkm_member, 40);
+AT(capkm_member, device, 0);
+AT(capkm_member, slot, 16);
+AT(capkm_member, scopes, 20);
+AT(capkm_member, stream, 24);
+AT(capkm_member, launches, 32);
+
+SIZE(capkm_window_query, 336);
 AT(capkm_window_query, size, 0);
 AT(capkm_window_query, flags, 4);
 AT(capkm_window_query, window, 8);
@@ -349,6 +396,13 @@ AT(capkm_window_query, out_begun_ns, 232);
 AT(capkm_window_query, out_closed_ns, 240);
 AT(capkm_window_query, out_comm, 248);
 AT(capkm_window_query, out_mode, 264);
+AT(capkm_window_query, out_parent, 296);
+AT(capkm_window_query, out_escaped, 304);
+AT(capkm_window_query, out_children, 312);
+AT(capkm_window_query, out_members, 316);
+AT(capkm_window_query, members_uptr, 320);
+AT(capkm_window_query, members_len, 328);
+AT(capkm_window_query, __reserved, 332);
 
 SIZE(capkm_window_abandon, 16);
 AT(capkm_window_abandon, size, 0);
@@ -370,7 +424,7 @@ AT(capkm_scope_enter, reports_uptr, 80);
 AT(capkm_scope_enter, out_reports, 88);
 AT(capkm_scope_enter, out_error_index, 92);
 AT(capkm_scope_enter, out_result, 96);
-AT(capkm_scope_enter, __reserved, 100);
+AT(capkm_scope_enter, out_limit, 100);
 AT(capkm_scope_enter, out_scope, 104);
 AT(capkm_scope_enter, out_sequence, 112);
 
@@ -398,7 +452,7 @@ AT(capkm_check, since, 32);
 AT(capkm_check, out_reports, 40);
 AT(capkm_check, out_error_index, 44);
 AT(capkm_check, out_result, 48);
-AT(capkm_check, __reserved, 52);
+AT(capkm_check, out_unconfirmed, 52);
 AT(capkm_check, out_sequence, 56);
 
 SIZE(capkm_taint, 80);
@@ -413,7 +467,7 @@ AT(capkm_taint, text_uptr, 32);
 AT(capkm_taint, stream, 40);
 AT(capkm_taint, failure, 48);
 AT(capkm_taint, out_error_index, 56);
-AT(capkm_taint, __reserved, 60);
+AT(capkm_taint, out_limit, 60);
 AT(capkm_taint, out_failure, 64);
 AT(capkm_taint, out_sequence, 72);
 
@@ -434,7 +488,7 @@ AT(capkm_graph_replay_begin, reports_uptr, 48);
 AT(capkm_graph_replay_begin, reports_len, 56);
 AT(capkm_graph_replay_begin, out_reports, 60);
 AT(capkm_graph_replay_begin, out_result, 64);
-AT(capkm_graph_replay_begin, __reserved, 68);
+AT(capkm_graph_replay_begin, out_limit, 68);
 AT(capkm_graph_replay_begin, out_sequence, 72);
 
 SIZE(capkm_graph_replay_end, 56);
@@ -454,7 +508,7 @@ AT(capkm_graph_destroy, size, 0);
 AT(capkm_graph_destroy, flags, 4);
 AT(capkm_graph_destroy, graph, 8);
 
-SIZE(capkm_graph_query, 152);
+SIZE(capkm_graph_query, 168);
 AT(capkm_graph_query, size, 0);
 AT(capkm_graph_query, flags, 4);
 AT(capkm_graph_query, graph, 8);
@@ -475,6 +529,8 @@ AT(capkm_graph_query, out_replays, 128);
 AT(capkm_graph_query, out_failed_replays, 136);
 AT(capkm_graph_query, out_pid, 144);
 AT(capkm_graph_query, out_replaying, 148);
+AT(capkm_graph_query, out_updates, 152);
+AT(capkm_graph_query, out_failed_updates, 160);
 
 SIZE(capkm_hop, 80);
 AT(capkm_hop, needed, 0);
@@ -500,3 +556,111 @@ AT(capkm_failure_query, out_dropped, 80);
 AT(capkm_failure_query, stack_uptr, 88);
 AT(capkm_failure_query, stack_len, 96);
 AT(capkm_failure_query, out_stack, 100);
+
+SIZE(capkm_session_join, 40);
+AT(capkm_session_join, size, 0);
+AT(capkm_session_join, flags, 4);
+AT(capkm_session_join, out_domain, 8);
+AT(capkm_session_join, out_session, 16);
+AT(capkm_session_join, out_rights, 24);
+AT(capkm_session_join, out_backend, 28);
+AT(capkm_session_join, out_max_streams, 32);
+AT(capkm_session_join, out_limit, 36);
+
+SIZE(capkm_stream_destroy, 24);
+AT(capkm_stream_destroy, size, 0);
+AT(capkm_stream_destroy, flags, 4);
+AT(capkm_stream_destroy, stream, 8);
+AT(capkm_stream_destroy, out_windows, 16);
+AT(capkm_stream_destroy, __reserved, 20);
+
+SIZE(capkm_stream_confirm, 56);
+AT(capkm_stream_confirm, size, 0);
+AT(capkm_stream_confirm, flags, 4);
+AT(capkm_stream_confirm, place, 8);
+AT(capkm_stream_confirm, sequence, 40);
+AT(capkm_stream_confirm, out_unconfirmed, 48);
+
+SIZE(capkm_stream_fault, 72);
+AT(capkm_stream_fault, size, 0);
+AT(capkm_stream_fault, flags, 4);
+AT(capkm_stream_fault, place, 8);
+AT(capkm_stream_fault, text_uptr, 40);
+AT(capkm_stream_fault, text_len, 48);
+AT(capkm_stream_fault, code, 52);
+AT(capkm_stream_fault, out_failure, 56);
+AT(capkm_stream_fault, out_epoch, 64);
+
+SIZE(capkm_stream_flush, 72);
+AT(capkm_stream_flush, size, 0);
+AT(capkm_stream_flush, flags, 4);
+AT(capkm_stream_flush, place, 8);
+AT(capkm_stream_flush, reports_uptr, 40);
+AT(capkm_stream_flush, reports_len, 48);
+AT(capkm_stream_flush, out_reports, 52);
+AT(capkm_stream_flush, out_left, 56);
+AT(capkm_stream_flush, out_dropped, 64);
+
+SIZE(capkm_context_renew, 32);
+AT(capkm_context_renew, size, 0);
+AT(capkm_context_renew, flags, 4);
+AT(capkm_context_renew, device, 8);
+AT(capkm_context_renew, out_epoch, 24);
+
+SIZE(capkm_window_join, 64);
+AT(capkm_window_join, size, 0);
+AT(capkm_window_join, flags, 4);
+AT(capkm_window_join, window, 8);
+AT(capkm_window_join, place, 16);
+AT(capkm_window_join, out_state, 48);
+AT(capkm_window_join, out_result, 52);
+AT(capkm_window_join, out_limit, 56);
+AT(capkm_window_join, __reserved, 60);
+
+SIZE(capkm_window_wait, 72);
+AT(capkm_window_wait, size, 0);
+AT(capkm_window_wait, flags, 4);
+AT(capkm_window_wait, window, 8);
+AT(capkm_window_wait, place, 16);
+AT(capkm_window_wait, timeout_ns, 48);
+AT(capkm_window_wait, out_window, 56);
+AT(capkm_window_wait, out_state, 64);
+AT(capkm_window_wait, out_kind, 68);
+
+SIZE(capkm_graph_update, 48);
+AT(capkm_graph_update, size, 0);
+AT(capkm_graph_update, flags, 4);
+AT(capkm_graph_update, graph, 8);
+AT(capkm_graph_update, window, 16);
+AT(capkm_graph_update, reports_uptr, 24);
+AT(capkm_graph_update, reports_len, 32);
+AT(capkm_graph_update, out_reports, 36);
+AT(capkm_graph_update, out_result, 40);
+AT(capkm_graph_update, __reserved, 44);
+
+SIZE(capkm_device_fault, 48);
+AT(capkm_device_fault, size, 0);
+AT(capkm_device_fault, flags, 4);
+AT(capkm_device_fault, device, 8);
+AT(capkm_device_fault, text_uptr, 24);
+AT(capkm_device_fault, text_len, 32);
+AT(capkm_device_fault, code, 36);
+AT(capkm_device_fault, out_clients, 40);
+AT(capkm_device_fault, __reserved, 44);
+
+SIZE(capkm_event, 112);
+AT(capkm_event, size, 0);
+AT(capkm_event, type, 4);
+AT(capkm_event, number, 8);
+AT(capkm_event, lost, 16);
+AT(capkm_event, time_ns, 24);
+AT(capkm_event, sequence, 32);
+AT(capkm_event, session, 40);
+AT(capkm_event, stream, 48);
+AT(capkm_event, window, 56);
+AT(capkm_event, graph, 64);
+AT(capkm_event, failure, 72);
+AT(capkm_event, count, 80);
+AT(capkm_event, kind, 88);
+AT(capkm_event, pid, 92);
+AT(capkm_event, device, 96);

@@ -19,7 +19,7 @@ int capkm_buffer_create(struct capkm *c, uint64_t bytes,
 	arg.address = o.address;
 	arg.label_uptr = uptr(o.label);
 	arg.label_len = capkm_cut(o.label, CAPKM_LABEL_MAX);
-	arg.__reserved = o.__reserved;
+	
 	rc = capkm_do(c, CAPKM_NR_BUFFER_CREATE, &arg, err,
 		      "%" PRIu64 " bytes", bytes);
 	if (!rc)

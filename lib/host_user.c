@@ -9,6 +9,16 @@
 #include "host_proc.h"
 #include "test_hooks.h"
 
+/* ---- time ---- */
+
+static u64 clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (u64)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 /* ---- memory ---- */
 
 static _Atomic u64 allocs, frees, fail_at;
@@ -99,15 +109,68 @@ void host_assert_held(const struct host_mutex *m)
 }
 #endif
 
-/* ---- the rest ---- */
+/* ---- waiting ---- */
 
-static u64 clock_ns(clockid_t clock)
+void host_waitq_init(struct host_waitq *q)
 {
-	struct timespec ts;
+	pthread_condattr_t attr;
 
-	clock_gettime(clock, &ts);
-	return (u64)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	memset(q, 0, sizeof(*q));
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&q->cond, &attr);
+	pthread_condattr_destroy(&attr);
 }
+
+void host_waitq_destroy(struct host_waitq *q)
+{
+	pthread_cond_destroy(&q->cond);
+}
+
+void host_wake(struct host_waitq *q)
+{
+	pthread_cond_broadcast(&q->cond);
+}
+
+/* Longer is for ever: it would be more than a hundred years. */
+#define LONGEST_WAIT	((u64)1 << 62)
+
+static int wait_until(struct host_waitq *q, pthread_mutex_t *m, u64 until)
+{
+	struct timespec ts = {
+		.tv_sec = until / 1000000000,
+		.tv_nsec = until % 1000000000,
+	};
+
+	return pthread_cond_timedwait(&q->cond, m, &ts) ? -ETIMEDOUT : 0;
+}
+
+/* A signal does not end it: a condition variable goes on waiting. */
+int host_wait(struct host_waitq *q, struct host_mutex *m, u64 *timeout_ns)
+{
+	const u64 start = clock_ns(CLOCK_MONOTONIC);
+	u64 spent;
+	int err = 0;
+
+#ifdef CAPKM_DEBUG
+	host_check(is_mine(m));
+	m->held = false;
+#endif
+	if (*timeout_ns >= LONGEST_WAIT)
+		pthread_cond_wait(&q->cond, &m->mutex);
+	else
+		err = wait_until(q, &m->mutex, start + *timeout_ns);
+#ifdef CAPKM_DEBUG
+	m->owner = pthread_self();
+	m->held = true;
+#endif
+	spent = clock_ns(CLOCK_MONOTONIC) - start;
+	if (*timeout_ns != U64_MAX)
+		*timeout_ns -= min(*timeout_ns, spent);
+	return err;
+}
+
+/* ---- the rest ---- */
 
 u64 host_time_ns(void)
 {

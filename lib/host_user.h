@@ -69,4 +69,12 @@ void host_lock(struct host_mutex *m);
 void host_unlock(struct host_mutex *m);
 void host_assert_held(const struct host_mutex *m);
 
+struct host_waitq {
+	pthread_cond_t cond;
+};
+
+void host_waitq_init(struct host_waitq *q);
+void host_waitq_destroy(struct host_waitq *q);
+void host_wake(struct host_waitq *q);
+
 #endif /* CAPKM_HOST_USER_H */

@@ -97,7 +97,6 @@ int capkm_window_prepare(struct capkm *c, const struct capkm_where *where,
 	arg.cookie = o.cookie;
 	arg.mode_uptr = uptr(o.mode);
 	arg.mode_len = capkm_cut(o.mode, CAPKM_MODE_MAX);
-	arg.__reserved = o.__reserved;
 	rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
 	if (rc)
 		return rc;

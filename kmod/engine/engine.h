@@ -11,7 +11,7 @@
  *	    registry.lock	the table of domains, a leaf
  *
  * No user memory is touched, nothing is allocated and nothing waits under the
- * last two.
+ * last two; host_wait() lets domain->lock go while it waits.
  */
 #ifndef CAPKM_ENGINE_H
 #define CAPKM_ENGINE_H
@@ -27,6 +27,9 @@ void capkm_engine_exit(void);
 /* Seconds that a domain lingers which only its reports and orphans keep. */
 extern unsigned int capkm_linger_s;
 
+/* By enum capkm_limit: what a new domain gets. A value may change at any time. */
+extern u64 capkm_limits[CAPKM_LIMITS];
+
 /* Frees domains whose linger time is over; called now and then. */
 void capkm_engine_reap(void);
 
@@ -36,12 +39,55 @@ int capkm_session_open(const struct capkm_caller *who,
 /* The last reference to the description is gone: ends clients and session. */
 void capkm_session_release(struct capkm_session *s);
 /*
- * The process image @proc is gone: ends its client of this session. Idempotent,
- * allocates nothing, cannot fail. @image: the image that is still there, or
- * NULL if the process has ended.
+ * The process image (@proc, @image) is gone, or the whole process if @image is
+ * NULL: ends its client of this session. Idempotent, allocates nothing, cannot
+ * fail.
  */
 void capkm_client_end(struct capkm_session *s, struct host_proc *proc,
 		      const void *image);
+
+/* Is the caller a client of the session, and alive? */
+bool capkm_session_is_client(struct capkm_session *s,
+			     const struct capkm_caller *who);
+
+/*
+ * The next event that the session has not read. 1: here it is, and it stays the
+ * next one until capkm_event_taken(); 0: there will be none, the domain was
+ * destroyed; -EAGAIN: none, and not @wait; -EINTR, -ENOTCONN, -EACCES, -EPERM,
+ * -ECANCELED.
+ */
+int capkm_event_next(struct capkm_session *s, const struct capkm_caller *who,
+		     bool wait, struct capkm_event *event);
+/* @number of the event that was handed on. Unless somebody else took it before. */
+void capkm_event_taken(struct capkm_session *s, u64 number);
+
+#define CAPKM_POLL_IN	(1u << 0)	/* capkm_event_next() would not wait */
+#define CAPKM_POLL_HUP	(1u << 1)	/* the domain was destroyed */
+#define CAPKM_POLL_ERR	(1u << 2)	/* the session is not attached */
+u32 capkm_session_poll(struct capkm_session *s);
+/* Woken whenever that may have changed; NULL before the session is attached. */
+struct host_waitq *capkm_session_waitq(struct capkm_session *s);
+
+/**
+ * struct capkm_session_stats - a session's counts, for /proc/PID/fdinfo
+ * @domain: id, 0 before the session is attached, and then all others are 0
+ * @session: id
+ * @rights: CAPKM_RIGHT_*
+ * @clients: living ones
+ * @buffers: that it holds
+ * @streams: that it has created and not destroyed
+ * @scopes: open, of its clients
+ * @windows: open and CLOSING, of its clients
+ * @graphs: of its clients
+ * @unconfirmed: ranges of shared buffers, of its clients
+ */
+struct capkm_session_stats {
+	u64 domain, session;
+	u32 rights, clients;
+	u64 buffers, streams, scopes, windows, graphs, unconfirmed;
+};
+void capkm_session_stats(struct capkm_session *s,
+			 struct capkm_session_stats *stats);
 
 /**
  * struct capkm_copier - how a transport reads and writes its caller's memory

@@ -24,8 +24,18 @@
  *	struct host_mutex, host_mutex_init(), host_mutex_destroy(),
  *	host_lock(), host_unlock(), host_assert_held()
  *
+ *	struct host_waitq, host_waitq_init(), host_waitq_destroy(),
+ *	host_wake()
+ *
  * host_lock() is not interruptible: the engine never sleeps under a mutex.
  */
+
+/*
+ * Lets go of @m, waits until host_wake(), which is called with @m held, or until
+ * *@timeout_ns are over (U64_MAX: for ever), and takes @m again. May also wake
+ * for nothing. 0, -ETIMEDOUT, or -EINTR for a signal. *@timeout_ns: what is left.
+ */
+int host_wait(struct host_waitq *q, struct host_mutex *m, u64 *timeout_ns);
 
 /* Zeroed and accounted to the caller; NULL if there is none. May sleep. */
 void *host_alloc(size_t bytes);

@@ -571,6 +571,7 @@ struct call {
 	void *arg;			/* the op's struct */
 	struct array array[CALL_ARRAYS];
 	bool say_error;			/* out_error_index or out_state is set */
+	u32 limit;			/* enum capkm_limit that is reached */
 };
 
 /*
@@ -592,7 +593,11 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 	op(window_retain) op(window_query) op(window_abandon)		\
 	op(scope_enter) op(scope_exit) op(check) op(taint) op(written)	\
 	op(graph_replay_begin) op(graph_replay_end) op(graph_destroy)	\
-	op(graph_query) op(failure_query)
+	op(graph_query) op(failure_query)				\
+	op(session_join) op(stream_destroy) op(stream_confirm)		\
+	op(stream_fault) op(stream_flush) op(context_renew)		\
+	op(window_join) op(window_wait) op(graph_update)		\
+	op(device_fault)
 
 #define CAPKM_DECLARE_OP(name) int ck_op_##name(struct call *c);
 CAPKM_OPS(CAPKM_DECLARE_OP)

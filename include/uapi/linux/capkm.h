@@ -3,9 +3,8 @@
  * The ioctl ABI of /dev/capkm.
  *
  * Changelog, by ABI version:
- *  1  INFO, DOMAIN_*, STREAM_CREATE/QUERY, BUFFER_*, WINDOW_PREPARE to
- *     WINDOW_ABANDON, SCOPE_*, CHECK, TAINT, WRITTEN, GRAPH_*, FAILURE_QUERY.
- *     The other numbers of enum capkm_nr are reserved and answer -ENOTTY.
+ *  1  INFO to DEVICE_FAULT, and the events that read() gives. The other numbers
+ *     of enum capkm_nr are reserved and answer -ENOTTY.
  */
 #ifndef _UAPI_LINUX_CAPKM_H
 #define _UAPI_LINUX_CAPKM_H
@@ -20,10 +19,10 @@
  * of the struct as the caller knows it, its second ``__u32 flags``. The number
  * does not encode the size, so a struct can grow and keep its number. Bytes
  * that this kernel does not know must be zero. Members named ``out_`` are
- * written by the kernel, and only when the call returns 0, except
- * ``out_error_index`` and ``out_state``, which say more about an error:
- * ``out_error_index`` is written if one element of an array is at fault, and
- * left alone otherwise.
+ * written by the kernel, and only when the call returns 0, except those that
+ * say more about an error and are left alone otherwise: ``out_error_index`` if
+ * one element of an array is at fault, ``out_state`` if the state of a slot is
+ * in the way, ``out_limit`` on EDQUOT and ENOSPC (enum capkm_limit).
  * Members named ``__reserved`` must be zero. An array is a pointer
  * (``x_uptr``) and a count (``x_len``); a null pointer goes with a count of 0.
  * A text is an array of bytes without a terminating NUL.
@@ -52,14 +51,17 @@
  *    belongs to another one
  *  - EACCES: the domain's mode does not grant the right
  *  - EMSGSIZE: more elements than the limit that INFO names
- *  - EDQUOT: a limit on what one session or user may hold is reached
- *  - ENOSPC: a limit of the domain is reached
+ *  - EDQUOT: a limit on what one user, session, client or window may hold is
+ *    reached; ``out_limit`` says which
+ *  - ENOSPC: a limit of the domain is reached; ``out_limit`` says which
  *  - ENOMEM: out of memory
  *  - ENOTCONN: the session is not attached to a domain
  *  - EISCONN: the session is attached already, which is for life
  *  - ECANCELED: the domain was destroyed, or the client has ended
+ *  - EINTR: a signal came while the call waited
+ *  - ETIMEDOUT: the time of a call that waits is over
  *
- * EAGAIN and ESTALE are reserved for the library, EINTR for calls that wait.
+ * EAGAIN (but from read()) and ESTALE are reserved for the library.
  */
 
 #define CAPKM_ABI_VERSION	1
@@ -105,7 +107,6 @@ enum capkm_nr {
 	CAPKM_NR_GRAPH_DESTROY		= 0x20,
 	CAPKM_NR_GRAPH_QUERY		= 0x21,
 	CAPKM_NR_FAILURE_QUERY		= 0x22,
-	/* reserved: */
 	CAPKM_NR_SESSION_JOIN		= 0x23,
 	CAPKM_NR_STREAM_DESTROY		= 0x24,
 	CAPKM_NR_STREAM_CONFIRM		= 0x25,
@@ -116,6 +117,7 @@ enum capkm_nr {
 	CAPKM_NR_WINDOW_WAIT		= 0x2a,
 	CAPKM_NR_GRAPH_UPDATE		= 0x2b,
 	CAPKM_NR_DEVICE_FAULT		= 0x2c,
+	/* reserved: */
 	CAPKM_NR_REFUSE			= 0x2d,
 	CAPKM_NR_LEDGER_CREATE		= 0x2e,
 	CAPKM_NR_LEDGER_BEGIN_STEP	= 0x2f,
@@ -143,13 +145,20 @@ enum capkm_nr {
  * @CAPKM_TAINTED: CHECK: some byte was not; the reports say which and why
  * @CAPKM_CHANGED: CHECK with %CAPKM_CHECK_F_UNCHANGED: all clean, but a buffer
  *	has changed since the given sequence
- * @CAPKM_SKIPPED: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is tainted. The
- *	work must not run; its outputs now carry the input's failure
+ * @CAPKM_SKIPPED: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is tainted, or the
+ *	device has faulted. The work must not run; its outputs now carry that
+ *	failure
  * @CAPKM_IN_PROGRESS: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is being
  *	written by an open scope or replay. Nothing has changed, try again
- * @CAPKM_REFUSED: WINDOW_SEAL: no graph: the window was doomed or abandoned,
- *	what it recorded is tainted. GRAPH_REPLAY_BEGIN: the slot is recording
- *	in software: the graph's outputs are tainted, the window is doomed
+ * @CAPKM_REFUSED: WINDOW_SEAL, GRAPH_UPDATE: the window was doomed or
+ *	abandoned, what it recorded is tainted. GRAPH_REPLAY_BEGIN: the slot is
+ *	recording in software; SCOPE_ENTER: a child window suspends the window
+ *	that records there: the outputs are tainted, the window is doomed.
+ *	WINDOW_JOIN: the driver has merged two windows: both are doomed
+ * @CAPKM_PENDING: CHECK with %CAPKM_CHECK_F_CONFIRMED: all clean, but some byte's
+ *	last writer has not been confirmed; the reports say which and who
+ * @CAPKM_STALE: CHECK with %CAPKM_CHECK_F_WRITTEN: all clean, but some byte was
+ *	not written since the given sequence; the reports say which
  */
 enum capkm_result {
 	CAPKM_CLEAN		= 0,
@@ -158,6 +167,8 @@ enum capkm_result {
 	CAPKM_SKIPPED		= 3,
 	CAPKM_IN_PROGRESS	= 4,
 	CAPKM_REFUSED		= 5,
+	CAPKM_PENDING		= 6,
+	CAPKM_STALE		= 7,
 };
 
 /**
@@ -180,8 +191,15 @@ enum capkm_result {
  *	of it was open
  * @CAPKM_KIND_OWNER_DIED: recorded in a window whose client ended
  * @CAPKM_KIND_UNALLOCATED: the buffer never received memory
+ * @CAPKM_KIND_DEVICE_FAULT: the device, or the client's context on it, was lost
+ *	before the work was confirmed
+ * @CAPKM_KIND_UNCONFIRMED: the client ended before it had confirmed the work;
+ *	in the report of %CAPKM_PENDING: it has not confirmed it yet
+ * @CAPKM_KIND_MERGE: the driver merged the window with another one
+ * @CAPKM_KIND_ESCAPED: work of a strict window's streams ran outside of it
  * @CAPKM_KIND_IN_PROGRESS: only in reports: an open scope or a replay writes
  *	these bytes now
+ * @CAPKM_KIND_STALE: only in reports: not written since the given sequence
  *
  * Values up to %CAPKM_KIND_DRIVER may be given by callers.
  */
@@ -202,7 +220,12 @@ enum capkm_kind {
 	CAPKM_KIND_INCOMPLETE		= 36,
 	CAPKM_KIND_OWNER_DIED		= 37,
 	CAPKM_KIND_UNALLOCATED		= 38,
+	CAPKM_KIND_DEVICE_FAULT		= 39,
+	CAPKM_KIND_UNCONFIRMED		= 40,
+	CAPKM_KIND_MERGE		= 41,
+	CAPKM_KIND_ESCAPED		= 42,
 	CAPKM_KIND_IN_PROGRESS		= 64,
+	CAPKM_KIND_STALE		= 65,
 };
 
 /**
@@ -230,6 +253,8 @@ enum capkm_backend {
  * @CAPKM_WINDOW_SEALED: became a graph
  * @CAPKM_WINDOW_REFUSED: will never be a graph (refused, aborted, abandoned)
  * @CAPKM_WINDOW_ORPHANED: its client ended; waits to be abandoned
+ * @CAPKM_WINDOW_MEMBER: of a slot, not of a window: what runs on it is recorded
+ *	in a window on another slot
  */
 enum capkm_window_state {
 	CAPKM_WINDOW_NONE	= 0,
@@ -240,6 +265,7 @@ enum capkm_window_state {
 	CAPKM_WINDOW_SEALED	= 5,
 	CAPKM_WINDOW_REFUSED	= 6,
 	CAPKM_WINDOW_ORPHANED	= 7,
+	CAPKM_WINDOW_MEMBER	= 8,
 };
 
 /**
@@ -252,6 +278,76 @@ enum capkm_verdict {
 	CAPKM_VERDICT_NONE	= 0,
 	CAPKM_VERDICT_OWNED	= 1,
 	CAPKM_VERDICT_ABANDONED	= 2,
+};
+
+/**
+ * enum capkm_limit - what can run out (EDQUOT, ENOSPC)
+ * @CAPKM_LIMIT_NONE: nothing
+ * @CAPKM_LIMIT_DOMAINS: domains of one user
+ * @CAPKM_LIMIT_DEFUNCT: defunct domains of one user that linger; beyond it the
+ *	oldest goes
+ * @CAPKM_LIMIT_SESSIONS: sessions of a domain
+ * @CAPKM_LIMIT_CLIENTS: living clients of a session
+ * @CAPKM_LIMIT_STREAMS: streams that a session has created
+ * @CAPKM_LIMIT_BUFFERS: buffers that a session holds
+ * @CAPKM_LIMIT_SCOPES: open scopes of a client
+ * @CAPKM_LIMIT_WINDOWS: open and CLOSING windows of a client
+ * @CAPKM_LIMIT_GRAPHS: graphs of a client
+ * @CAPKM_LIMIT_DEVICES: devices that a client has used
+ * @CAPKM_LIMIT_CLAIMS: claims of a window
+ * @CAPKM_LIMIT_RETAINED: retained host buffers of a window
+ * @CAPKM_LIMIT_MEMBERS: member slots of a window
+ * @CAPKM_LIMIT_DEPTH: windows above a child window
+ * @CAPKM_LIMIT_RANGES: ranges that a domain keeps for all its buffers
+ * @CAPKM_LIMIT_OPEN_WINDOWS: open, CLOSING and orphaned windows of a domain
+ * @CAPKM_LIMIT_UNCONFIRMED: unconfirmed ranges of a slot; beyond it they widen
+ *	to whole buffers
+ * @CAPKM_LIMIT_QUEUED: errors that wait for one stream on a slot; beyond it the
+ *	oldest becomes shared
+ * @CAPKM_LIMIT_QUEUED_SHARED: errors that wait for anybody on a slot; beyond it
+ *	the oldest is only counted
+ * @CAPKM_LIMIT_EVENTS: events that a domain keeps for its readers
+ * @CAPKM_LIMIT_HISTORY: closed windows that a domain remembers
+ * @CAPKM_LIMIT_REPORTS: failures of ended clients that a domain remembers
+ * @CAPKM_LIMITS: how many there are
+ */
+enum capkm_limit {
+	CAPKM_LIMIT_NONE		= 0,
+	CAPKM_LIMIT_DOMAINS		= 1,
+	CAPKM_LIMIT_DEFUNCT		= 2,
+	CAPKM_LIMIT_SESSIONS		= 3,
+	CAPKM_LIMIT_CLIENTS		= 4,
+	CAPKM_LIMIT_STREAMS		= 5,
+	CAPKM_LIMIT_BUFFERS		= 6,
+	CAPKM_LIMIT_SCOPES		= 7,
+	CAPKM_LIMIT_WINDOWS		= 8,
+	CAPKM_LIMIT_GRAPHS		= 9,
+	CAPKM_LIMIT_DEVICES		= 10,
+	CAPKM_LIMIT_CLAIMS		= 11,
+	CAPKM_LIMIT_RETAINED		= 12,
+	CAPKM_LIMIT_MEMBERS		= 13,
+	CAPKM_LIMIT_DEPTH		= 14,
+	CAPKM_LIMIT_RANGES		= 15,
+	CAPKM_LIMIT_OPEN_WINDOWS	= 16,
+	CAPKM_LIMIT_UNCONFIRMED		= 17,
+	CAPKM_LIMIT_QUEUED		= 18,
+	CAPKM_LIMIT_QUEUED_SHARED	= 19,
+	CAPKM_LIMIT_EVENTS		= 20,
+	CAPKM_LIMIT_HISTORY		= 21,
+	CAPKM_LIMIT_REPORTS		= 22,
+	CAPKM_LIMITS			= 23,
+};
+
+/**
+ * struct capkm_limit_value - a limit
+ * @limit: enum capkm_limit
+ * @__reserved: must be 0
+ * @value: how many
+ */
+struct capkm_limit_value {
+	__u32 limit;
+	__u32 __reserved;
+	__aligned_u64 value;
 };
 
 /**
@@ -348,6 +444,10 @@ struct capkm_report {
  * @out_claims_max: most claims in one array
  * @out_streams_max: most slots that a session may ask for per device
  * @out_version: version text, NUL-terminated
+ * @limits_uptr: array of struct capkm_limit_value: the limits of a new domain, by
+ *	number, from %CAPKM_LIMIT_DOMAINS on
+ * @limits_len: its length
+ * @out_limits: limits written
  *
  * Needs no domain. Anybody who can open the device may call it.
  */
@@ -360,6 +460,9 @@ struct capkm_info {
 	__u32 out_claims_max;
 	__u32 out_streams_max;
 	__u8 out_version[32];
+	__aligned_u64 limits_uptr;
+	__u32 limits_len;
+	__u32 out_limits;
 };
 #define CAPKM_IOC_INFO _IO(CAPKM_TYPE, CAPKM_NR_INFO)
 
@@ -377,12 +480,20 @@ struct capkm_info {
  *	r: attach, query, check, dump, open exported buffers; w: the rest
  * @max_streams: slots per device of this session, 0 for 32
  * @backend: enum capkm_backend of this session
+ * @limits_uptr: array of struct capkm_limit_value: limits of this domain that
+ *	differ from those that INFO names. Only CAP_SYS_ADMIN in the initial
+ *	user namespace may raise one. Those of a user (DOMAINS, DEFUNCT) cannot
+ *	be given
+ * @limits_len: its length, at most 64
+ * @out_limit: on EDQUOT: enum capkm_limit; on EINVAL and EPERM: the limit that
+ *	is at fault, 0 if it is something else
  * @out_domain: id
  * @out_session: id of the session, which is now attached, for life
  *
  * The session that creates it has both rights, whatever the mode. Errors:
- * EEXIST, EISCONN, EPERM (not a client of the session), EDQUOT, ENOMEM, EINVAL,
- * EOPNOTSUPP (@backend).
+ * EEXIST, EISCONN, EPERM (not a client of the session; a limit may not be
+ * raised), EDQUOT (domains of one user), ENOMEM, EINVAL, EMSGSIZE, EOPNOTSUPP
+ * (@backend).
  */
 struct capkm_domain_create {
 	__u32 size;
@@ -392,12 +503,17 @@ struct capkm_domain_create {
 	__u32 mode;
 	__u32 max_streams;
 	__u32 backend;
+	__aligned_u64 limits_uptr;
+	__u32 limits_len;
+	__u32 out_limit;
 	__aligned_u64 out_domain;
 	__aligned_u64 out_session;
 };
 /* The domain lives without sessions, until DOMAIN_DESTROY. */
 #define CAPKM_DOMAIN_CREATE_F_PERSISTENT	(1u << 0)
-#define CAPKM_DOMAIN_CREATE_F_ALL		(1u << 0)
+/* read() also gives %CAPKM_EVENT_FAILURE_MINTED and _PRUNED to this session. */
+#define CAPKM_DOMAIN_CREATE_F_FAILURE_EVENTS	(1u << 1)
+#define CAPKM_DOMAIN_CREATE_F_ALL		(3u << 0)
 #define CAPKM_IOC_DOMAIN_CREATE _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_CREATE)
 
 /**
@@ -414,11 +530,11 @@ struct capkm_domain_create {
  * @out_domain: id
  * @out_session: id of the session, which is now attached, for life
  * @out_rights: CAPKM_RIGHT_* that the session has
- * @__reserved: must be 0
+ * @out_limit: on ENOSPC: enum capkm_limit
  *
  * Errors: ENOENT (also for a defunct domain), EACCES (no right r), EISCONN,
- * EPERM (not a client of the session), ENOSPC (too many sessions), ENOMEM,
- * EINVAL, EOPNOTSUPP (@backend).
+ * EPERM (not a client of the session), ENOSPC (sessions of the domain), ENOMEM,
+ * EINVAL, EMSGSIZE, EOPNOTSUPP (@backend).
  */
 struct capkm_domain_attach {
 	__u32 size;
@@ -432,10 +548,12 @@ struct capkm_domain_attach {
 	__aligned_u64 out_domain;
 	__aligned_u64 out_session;
 	__u32 out_rights;
-	__u32 __reserved;
+	__u32 out_limit;
 };
 #define CAPKM_DOMAIN_ATTACH_F_OWNER	(1u << 0)
-#define CAPKM_DOMAIN_ATTACH_F_ALL	(1u << 0)
+/* As CAPKM_DOMAIN_CREATE_F_FAILURE_EVENTS. */
+#define CAPKM_DOMAIN_ATTACH_F_FAILURE_EVENTS	(1u << 1)
+#define CAPKM_DOMAIN_ATTACH_F_ALL	(3u << 0)
 #define CAPKM_IOC_DOMAIN_ATTACH _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_ATTACH)
 
 #define CAPKM_RIGHT_READ	(1u << 2)
@@ -463,10 +581,17 @@ struct capkm_domain_attach {
  * @out_failures: nodes of the error graph
  * @out_claims: ranges kept for all buffers: open, recorded, failed
  * @out_reports: failures kept as text because their client ended
- * @out_history: closed windows remembered, at most 64
+ * @out_history: closed windows remembered
  * @out_created_ns: CLOCK_REALTIME, nanoseconds
  * @out_defunct_ns: when the last session left, 0 while there is one
  * @out_name: NUL-terminated, empty if it has none
+ * @out_clients: living clients of all sessions
+ * @out_faulted: devices of clients that have faulted and were not renewed
+ * @out_unconfirmed: unconfirmed ranges, of @out_claims
+ * @limits_uptr: array of struct capkm_limit_value: the domain's limits, by
+ *	number, from %CAPKM_LIMIT_DOMAINS on
+ * @limits_len: its length
+ * @out_limits: limits written
  *
  * Needs right r.
  */
@@ -495,6 +620,12 @@ struct capkm_domain_query {
 	__aligned_u64 out_created_ns;
 	__aligned_u64 out_defunct_ns;
 	__u8 out_name[64];
+	__u32 out_clients;
+	__u32 out_faulted;
+	__aligned_u64 out_unconfirmed;
+	__aligned_u64 limits_uptr;
+	__u32 limits_len;
+	__u32 out_limits;
 };
 #define CAPKM_IOC_DOMAIN_QUERY _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_QUERY)
 
@@ -525,18 +656,18 @@ struct capkm_domain_destroy {
  * @flags: must be 0
  * @label_uptr: optional label
  * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
- * @__reserved: must be 0
+ * @out_limit: on EDQUOT: enum capkm_limit
  * @out_stream: id, from %CAPKM_STREAM_FIRST up, never reused in the domain;
  *	only this session may use it
  *
- * Needs right w. Errors: EDQUOT, ENOMEM.
+ * Needs right w. Errors: EDQUOT (streams of one session), EMSGSIZE, ENOMEM.
  */
 struct capkm_stream_create {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 label_uptr;
 	__u32 label_len;
-	__u32 __reserved;
+	__u32 out_limit;
 	__aligned_u64 out_stream;
 };
 #define CAPKM_IOC_STREAM_CREATE _IO(CAPKM_TYPE, CAPKM_NR_STREAM_CREATE)
@@ -547,11 +678,21 @@ struct capkm_stream_create {
  * @flags: CAPKM_PLACE_F_SLOT
  * @place: stream and slot; it is looked up, never created
  * @out_slot: index of the slot
- * @out_state: enum capkm_window_state of the window on the slot
- * @out_window: id of that window, 0 if none
+ * @out_state: enum capkm_window_state of the window on the slot, or
+ *	%CAPKM_WINDOW_MEMBER
+ * @out_window: id of that window, or of the window that it is a member of
  * @out_owner: owner stream of that window
- * @out_scopes: open scopes on the slot
- * @out_sequence: the slot's sequence: of the last scope left on it
+ * @out_scopes: open scopes and replays on the slot
+ * @out_sequence: the slot's sequence: of the last scope or replay left on it
+ * @out_confirmed: up to which sequence its work is confirmed
+ * @out_unconfirmed: ranges of shared buffers that it wrote and has not confirmed
+ * @out_failure: the failure of the device's last fault if the client has not
+ *	renewed its context since, else 0
+ * @out_epoch: faults of the device that this client has seen
+ * @out_queued: errors that STREAM_FLUSH would give to the stream
+ * @__reserved: must be 0
+ *
+ * Needs right r; only for a client. Errors: ENOENT, EPERM, EINVAL.
  */
 struct capkm_stream_query {
 	__u32 size;
@@ -563,6 +704,12 @@ struct capkm_stream_query {
 	__aligned_u64 out_owner;
 	__aligned_u64 out_scopes;
 	__aligned_u64 out_sequence;
+	__aligned_u64 out_confirmed;
+	__aligned_u64 out_unconfirmed;
+	__aligned_u64 out_failure;
+	__aligned_u64 out_epoch;
+	__u32 out_queued;
+	__u32 __reserved;
 };
 /* Of every operation with a place: place.slot names the slot. */
 #define CAPKM_PLACE_F_SLOT	(1u << 31)
@@ -577,11 +724,12 @@ struct capkm_stream_query {
  * @address: device address, opaque to the kernel, shown to readers
  * @label_uptr: optional label
  * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
- * @__reserved: must be 0
+ * @out_limit: on EDQUOT: enum capkm_limit
  * @out_buffer: id, never reused
  * @out_sequence: the buffer's sequence
  *
- * New memory is clean. Needs right w. Errors: EDQUOT, ENOMEM, EINVAL.
+ * New memory is clean. Needs right w. Errors: EDQUOT (buffers of one session),
+ * ENOMEM, EINVAL, EMSGSIZE.
  */
 struct capkm_buffer_create {
 	__u32 size;
@@ -591,7 +739,7 @@ struct capkm_buffer_create {
 	__aligned_u64 address;
 	__aligned_u64 label_uptr;
 	__u32 label_len;
-	__u32 __reserved;
+	__u32 out_limit;
 	__aligned_u64 out_buffer;
 	__aligned_u64 out_sequence;
 };
@@ -602,7 +750,9 @@ struct capkm_buffer_create {
  * "never allocated", or with the reason that TAINT gives, until BUFFER_RESET.
  */
 #define CAPKM_BUFFER_CREATE_F_UNALLOCATED	(1u << 1)
-#define CAPKM_BUFFER_CREATE_F_ALL		(3u << 0)
+/* Of each byte it is kept when, and by whom, it was last written well. */
+#define CAPKM_BUFFER_CREATE_F_FRESH		(1u << 2)
+#define CAPKM_BUFFER_CREATE_F_ALL		(7u << 0)
 #define CAPKM_IOC_BUFFER_CREATE _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_CREATE)
 
 /**
@@ -611,13 +761,19 @@ struct capkm_buffer_create {
  * @flags: must be 0
  * @buffer: a buffer that the session holds; from now on sessions of the
  *	domain may open it. Exporting it again changes nothing
+ * @out_limit: on ENOSPC: enum capkm_limit
+ * @__reserved: must be 0
  *
- * Needs right w.
+ * If its client has not confirmed all that it wrote, the buffer is unconfirmed
+ * as a whole. Needs right w. Errors: ENOENT, ENOSPC (ranges of the domain),
+ * ENOMEM.
  */
 struct capkm_buffer_export {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 buffer;
+	__u32 out_limit;
+	__u32 __reserved;
 };
 #define CAPKM_IOC_BUFFER_EXPORT _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_EXPORT)
 
@@ -629,9 +785,11 @@ struct capkm_buffer_export {
  *	reference, which BUFFER_CLOSE gives back
  * @out_bytes: its size
  * @out_sequence: its sequence
+ * @out_limit: on EDQUOT: enum capkm_limit
+ * @__reserved: must be 0
  *
- * Needs right r. Errors: ENOENT, EACCES (not exported), EDQUOT, EOVERFLOW (too
- * many references), ENOMEM.
+ * Needs right r. Errors: ENOENT, EACCES (not exported), EDQUOT (buffers of one
+ * session), EOVERFLOW (too many references), ENOMEM.
  */
 struct capkm_buffer_open {
 	__u32 size;
@@ -639,6 +797,8 @@ struct capkm_buffer_open {
 	__aligned_u64 buffer;
 	__aligned_u64 out_bytes;
 	__aligned_u64 out_sequence;
+	__u32 out_limit;
+	__u32 __reserved;
 };
 #define CAPKM_IOC_BUFFER_OPEN _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_OPEN)
 
@@ -680,7 +840,7 @@ struct capkm_buffer_reset {
  * struct capkm_range - a range of a buffer that is not simply clean
  * @start: first byte
  * @end: first byte after it
- * @id: failure, scope or window, by @state
+ * @id: failure, scope, window or session, by @state
  * @state: CAPKM_RANGE_*
  * @kind: enum capkm_kind of the failure, 0 for others
  */
@@ -694,6 +854,23 @@ struct capkm_range {
 #define CAPKM_RANGE_FAILED	1	/* carries failure @id */
 #define CAPKM_RANGE_OPEN	2	/* scope @id is writing it */
 #define CAPKM_RANGE_RECORDED	3	/* window @id recorded a write of it */
+#define CAPKM_RANGE_UNCONFIRMED	4	/* session @id wrote it, not confirmed yet */
+
+/**
+ * struct capkm_writer - who wrote a range well, last
+ * @start: first byte
+ * @end: first byte after it
+ * @session: session of the writer
+ * @stream: logical stream, 0 for WRITTEN
+ * @sequence: the domain's sequence at the exit
+ */
+struct capkm_writer {
+	__aligned_u64 start;
+	__aligned_u64 end;
+	__aligned_u64 session;
+	__aligned_u64 stream;
+	__aligned_u64 sequence;
+};
 
 /**
  * struct capkm_buffer_query - ioctl(CAPKM_IOC_BUFFER_QUERY)
@@ -715,10 +892,17 @@ struct capkm_range {
  * @out_failures: different failures that it carries
  * @out_session: session that created it
  * @out_state: CAPKM_BUFFER_*
- * @out_holders: references of sessions
+ * @out_holders: sessions that hold it
  * @out_uses: windows and graphs that refer to it
- * @__reserved: must be 0
+ * @writers_len: length of writers
  * @out_label: NUL-terminated
+ * @writers_uptr: array of struct capkm_writer, in order of their start, from the
+ *	first that ends after @from on. Kept for buffers of
+ *	%CAPKM_BUFFER_CREATE_F_FRESH, and for shared ones from then on
+ * @out_writers: writers written
+ * @__reserved: must be 0
+ *
+ * Needs right r. Errors: ENOENT, ENOMEM.
  */
 struct capkm_buffer_query {
 	__u32 size;
@@ -739,12 +923,20 @@ struct capkm_buffer_query {
 	__u32 out_state;
 	__u32 out_holders;
 	__u32 out_uses;
-	__u32 __reserved;
+	__u32 writers_len;
 	__u8 out_label[64];
+	__aligned_u64 writers_uptr;
+	__u32 out_writers;
+	__u32 __reserved;
 };
 #define CAPKM_BUFFER_EXPORTED		(1u << 0)
 #define CAPKM_BUFFER_UNALLOCATED	(1u << 1)
 #define CAPKM_BUFFER_HIDDEN		(1u << 2)	/* nobody holds it */
+#define CAPKM_BUFFER_SHARED		(1u << 3)	/* tracked by range */
+#define CAPKM_BUFFER_FRESH		(1u << 4)
+#define CAPKM_BUFFER_DIRTY		(1u << 5)	/* some byte is unconfirmed */
+/* The session that created it has no living client any more. */
+#define CAPKM_BUFFER_ABANDONED		(1u << 6)
 #define CAPKM_IOC_BUFFER_QUERY _IO(CAPKM_TYPE, CAPKM_NR_BUFFER_QUERY)
 
 /**
@@ -758,11 +950,20 @@ struct capkm_buffer_query {
  * @out_state: state of the slot's window; also on EBUSY
  * @out_window: id, never reused; 0 on a slot without graphs
  * @out_slot: index of the slot
- * @__reserved: must be 0
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ * @parent: 0, or a recording window of the client on another slot, of which this
+ *	one records a part that may or may not run (the body of a conditional
+ *	node). While it records, work on the parent is refused and dooms the
+ *	parent; the parent cannot be ended before it. Sealed, it becomes no graph
+ *	of its own: what it wrote counts as seen by the parent, what it read from
+ *	outside as read by it. Refused, it dooms the parent
  *
  * Needs right w. Errors: EBUSY (a window is prepared, opening, recording, or
- * holds the slot while the driver closes it), EDQUOT (windows or devices of one
- * client), ENOSPC (windows of the domain), ENOMEM.
+ * holds the slot while the driver closes it; the slot is a member of a window),
+ * ENOENT (@parent), EPERM (@parent is another client's; the stream is another
+ * session's), EINVAL (@parent does not record or is doomed, or another slot is
+ * out of range), EDQUOT (windows or devices of one client; depth), ENOSPC
+ * (windows of the domain), EMSGSIZE, ENOMEM.
  */
 struct capkm_window_prepare {
 	__u32 size;
@@ -774,13 +975,16 @@ struct capkm_window_prepare {
 	__u32 out_state;
 	__aligned_u64 out_window;
 	__u32 out_slot;
-	__u32 __reserved;
+	__u32 out_limit;
+	__aligned_u64 parent;
 };
 /*
- * Reserved, EOPNOTSUPP: work of the owner that escapes the window dooms it.
+ * Work of its owner, or of a stream that joined, on a slot outside of the window
+ * while it records (a scope or a replay) dooms it, kind ESCAPED. Without this it
+ * is only counted.
  */
 #define CAPKM_WINDOW_PREPARE_F_STRICT	(1u << 0)
-#define CAPKM_WINDOW_PREPARE_F_ALL	CAPKM_PLACE_F_SLOT
+#define CAPKM_WINDOW_PREPARE_F_ALL	(CAPKM_PLACE_F_SLOT | 1u)
 #define CAPKM_IOC_WINDOW_PREPARE _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_PREPARE)
 
 /**
@@ -831,9 +1035,10 @@ struct capkm_window_begin {
  *
  * The window is CLOSING until it is sealed or refused. On a hardware slot it
  * holds the slot until the second call, F_DRIVER_DONE. If scopes of it are
- * open, it is doomed (kind INCOMPLETE). Errors: EINVAL (nothing recording),
- * ENOENT (@window is not on the slot), EBUSY (the driver opens or closes it),
- * EOPNOTSUPP (the slot has no graphs).
+ * open, it is doomed (kind INCOMPLETE). Its member slots are let go. Errors:
+ * EINVAL (nothing recording), ENOENT (@window is not on the slot), EBUSY (the
+ * driver opens or closes it; a child window is neither sealed nor refused yet),
+ * EPERM (the stream is another session's), EOPNOTSUPP (the slot has no graphs).
  */
 struct capkm_window_end {
 	__u32 size;
@@ -861,12 +1066,12 @@ struct capkm_window_end {
  * @reports_len: its length; 2 is enough
  * @out_reports: reports written
  * @out_result: %CAPKM_CLEAN (sealed) or %CAPKM_REFUSED
- * @__reserved: must be 0
- * @out_graph: id of the graph
+ * @out_limit: on EDQUOT: enum capkm_limit
+ * @out_graph: id of the graph; 0 for a child window, which its parent takes in
  *
  * A window that is doomed or abandoned is refused. Errors: ENOENT, EPERM,
- * EINVAL (not CLOSING), EBUSY (the driver has not closed it yet), EDQUOT,
- * ENOMEM.
+ * EINVAL (not CLOSING), EBUSY (the driver has not closed it yet), EDQUOT
+ * (graphs of one client; claims of the parent), ENOMEM.
  */
 struct capkm_window_seal {
 	__u32 size;
@@ -876,7 +1081,7 @@ struct capkm_window_seal {
 	__u32 reports_len;
 	__u32 out_reports;
 	__u32 out_result;
-	__u32 __reserved;
+	__u32 out_limit;
 	__aligned_u64 out_graph;
 };
 /* Replays of the graph look neither at its external inputs nor at seen claims. */
@@ -986,7 +1191,7 @@ struct capkm_window_take {
  * @reads_len: length of reads
  * @writes_len: length of writes
  * @out_error_index: on ENOENT and EINVAL: which claim, reads first
- * @__reserved: must be 0
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
  *
  * For work that the driver recorded and that had no scope. What is recorded
  * after a WINDOW_TAKE and has a lower key than what that gave out comes only
@@ -1002,7 +1207,7 @@ struct capkm_window_record {
 	__u32 reads_len;
 	__u32 writes_len;
 	__u32 out_error_index;
-	__u32 __reserved;
+	__u32 out_limit;
 };
 /*
  * The graph was merely seen to be given the buffers of @writes: checked before
@@ -1076,16 +1281,37 @@ struct capkm_window_fail {
  * @flags: must be 0
  * @window: a window of the client, CAPTURE or CLOSING
  * @retained: host bytes that must live as long as the graph
+ * @out_limit: on EDQUOT: enum capkm_limit
+ * @__reserved: must be 0
  *
- * Errors: ENOENT, EPERM, EINVAL, EOVERFLOW, EDQUOT, ENOMEM.
+ * Errors: ENOENT, EPERM, EINVAL, EOVERFLOW (their sum), EDQUOT (retained buffers
+ * of one window), ENOMEM.
  */
 struct capkm_window_retain {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 window;
 	struct capkm_retained retained;
+	__u32 out_limit;
+	__u32 __reserved;
 };
 #define CAPKM_IOC_WINDOW_RETAIN _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_RETAIN)
+
+/**
+ * struct capkm_member - a slot that joined a window
+ * @device: UUID
+ * @slot: index of the slot
+ * @scopes: of the window, open on it
+ * @stream: the stream that joined
+ * @launches: scopes that were recorded there
+ */
+struct capkm_member {
+	__u8 device[16];
+	__u32 slot;
+	__u32 scopes;
+	__aligned_u64 stream;
+	__aligned_u64 launches;
+};
 
 /**
  * struct capkm_window_query - ioctl(CAPKM_IOC_WINDOW_QUERY)
@@ -1123,11 +1349,19 @@ struct capkm_window_retain {
  * @out_failed_after: launches that were recorded before the first failure
  * @out_prepared_ns: CLOCK_REALTIME, nanoseconds
  * @out_begun_ns: the same, 0 if it never recorded
- * @out_closed_ns: the same, 0 if it is open
+ * @out_closed_ns: when it was sealed or refused; 0 before, also while CLOSING
  * @out_comm: command name of the opener, NUL-terminated
  * @out_mode: capture-mode text, NUL-terminated
+ * @out_parent: the window that it is a child of, 0 if none
+ * @out_escaped: scopes and replays of its streams that ran outside of it
+ * @out_children: child windows that are neither sealed nor refused
+ * @out_members: member slots
+ * @members_uptr: array of struct capkm_member
+ * @members_len: its length, more than 1024 counts as 1024
+ * @__reserved: must be 0
  *
- * Needs right r.
+ * Needs right r; by @place only for a client (EPERM). Errors: ENOENT, EINVAL,
+ * EPERM, ENOMEM.
  */
 struct capkm_window_query {
 	__u32 size;
@@ -1165,6 +1399,13 @@ struct capkm_window_query {
 	__aligned_u64 out_closed_ns;
 	__u8 out_comm[16];
 	__u8 out_mode[32];
+	__aligned_u64 out_parent;
+	__aligned_u64 out_escaped;
+	__u32 out_children;
+	__u32 out_members;
+	__aligned_u64 members_uptr;
+	__u32 members_len;
+	__u32 __reserved;
 };
 #define CAPKM_WINDOW_QUERY_F_ALL	CAPKM_PLACE_F_SLOT
 #define CAPKM_IOC_WINDOW_QUERY _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_QUERY)
@@ -1202,8 +1443,9 @@ struct capkm_window_abandon {
  *	in progress
  * @out_reports: reports written, at most 1
  * @out_error_index: on ENOENT and EINVAL: which claim, reads first
- * @out_result: %CAPKM_CLEAN (entered), %CAPKM_SKIPPED, %CAPKM_IN_PROGRESS
- * @__reserved: must be 0
+ * @out_result: %CAPKM_CLEAN (entered), %CAPKM_SKIPPED, %CAPKM_IN_PROGRESS,
+ *	%CAPKM_REFUSED
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
  * @out_scope: id for SCOPE_EXIT; 0 if not entered
  * @out_sequence: the domain's sequence at the enter
  *
@@ -1230,7 +1472,7 @@ struct capkm_scope_enter {
 	__u32 out_reports;
 	__u32 out_error_index;
 	__u32 out_result;
-	__u32 __reserved;
+	__u32 out_limit;
 	__aligned_u64 out_scope;
 	__aligned_u64 out_sequence;
 };
@@ -1257,7 +1499,9 @@ struct capkm_scope_enter {
  * @out_failure: id of the failure that the written bytes carry now, 0 if none
  * @out_sequence: the slot's sequence
  *
- * Cannot fail for memory or limits. Errors: ENOENT, EPERM, EINVAL.
+ * If the device has faulted since the enter, the work counts as failed with that
+ * failure. A failure also goes to the queue of the slot (STREAM_FLUSH). Cannot
+ * fail for memory or limits. Errors: ENOENT, EPERM, EINVAL, EMSGSIZE.
  */
 struct capkm_scope_exit {
 	__u32 size;
@@ -1288,17 +1532,22 @@ struct capkm_scope_exit {
  * @reports_len: length of the array
  * @reports_uptr: array of struct capkm_report: in the order of the claims one
  *	for each different failure, plus one for each buffer that was never
- *	allocated and each claim whose first bad byte is in progress
- * @since: with F_UNCHANGED: an earlier @out_sequence; else 0
+ *	allocated and each claim whose first bad byte is in progress. Of clean
+ *	claims for %CAPKM_PENDING and %CAPKM_STALE one for each that is so
+ * @since: with F_UNCHANGED, F_WRITTEN: an earlier @out_sequence; else 0
  * @out_reports: reports found; more than @reports_len means that the rest was
  *	not written
  * @out_error_index: on ENOENT and EINVAL: which claim
- * @out_result: %CAPKM_CLEAN, %CAPKM_TAINTED, %CAPKM_CHANGED
- * @__reserved: must be 0
+ * @out_result: the first of these that holds: %CAPKM_TAINTED, %CAPKM_PENDING,
+ *	%CAPKM_STALE, %CAPKM_CHANGED, else %CAPKM_CLEAN
+ * @out_unconfirmed: claims with a byte whose last writer has not been confirmed,
+ *	if the answer is not %CAPKM_TAINTED. Also without F_CONFIRMED
  * @out_sequence: the domain's sequence now
  *
  * Each claim is judged by its first byte that cannot be trusted. Needs right
- * r. Errors: ENOENT, EINVAL, EMSGSIZE, ENOMEM.
+ * r. Errors: ENOENT, EINVAL (also F_UNCHANGED together with F_WRITTEN),
+ * EOPNOTSUPP (F_WRITTEN of a buffer for which writers are not kept; also
+ * @out_error_index), EMSGSIZE, ENOMEM.
  */
 struct capkm_check {
 	__u32 size;
@@ -1311,12 +1560,16 @@ struct capkm_check {
 	__u32 out_reports;
 	__u32 out_error_index;
 	__u32 out_result;
-	__u32 __reserved;
+	__u32 out_unconfirmed;
 	__aligned_u64 out_sequence;
 };
 /* Has any of the buffers changed since @since? For readers that copy. */
 #define CAPKM_CHECK_F_UNCHANGED	(1u << 0)
-#define CAPKM_CHECK_F_ALL	(1u << 0)
+/* Is the work that wrote the bytes finished, as its client has confirmed? */
+#define CAPKM_CHECK_F_CONFIRMED	(1u << 1)
+/* Was each byte written, well, after @since? */
+#define CAPKM_CHECK_F_WRITTEN	(1u << 2)
+#define CAPKM_CHECK_F_ALL	(7u << 0)
 #define CAPKM_IOC_CHECK _IO(CAPKM_TYPE, CAPKM_NR_CHECK)
 
 /**
@@ -1333,7 +1586,7 @@ struct capkm_check {
  * @failure: 0 for a new failure, else an existing one of the domain, and then
  *	@kind, @code and @text_len must be 0
  * @out_error_index: on ENOENT and EINVAL: which claim
- * @__reserved: must be 0
+ * @out_limit: on ENOSPC: enum capkm_limit
  * @out_failure: id, 0 if the claims are empty
  * @out_sequence: the domain's sequence
  *
@@ -1353,7 +1606,7 @@ struct capkm_taint {
 	__aligned_u64 stream;
 	__aligned_u64 failure;
 	__u32 out_error_index;
-	__u32 __reserved;
+	__u32 out_limit;
 	__aligned_u64 out_failure;
 	__aligned_u64 out_sequence;
 };
@@ -1368,8 +1621,9 @@ struct capkm_taint {
  * @out_error_index: on ENOENT and EINVAL: which claim
  * @out_sequence: the domain's sequence
  *
- * A scope of zero length that succeeded. Needs right w. Errors: ENOENT,
- * EINVAL (also for a buffer that was never allocated), EMSGSIZE, ENOMEM.
+ * A scope of zero length that succeeded and is complete. Works at any limit.
+ * Needs right w. Errors: ENOENT, EINVAL (also for a buffer that was never
+ * allocated), EMSGSIZE, ENOMEM.
  */
 struct capkm_written {
 	__u32 size;
@@ -1393,14 +1647,15 @@ struct capkm_written {
  * @out_reports: reports written, at most 1
  * @out_result: %CAPKM_CLEAN (entered), %CAPKM_SKIPPED, %CAPKM_IN_PROGRESS,
  *	%CAPKM_REFUSED
- * @__reserved: must be 0
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
  * @out_sequence: the domain's sequence
  *
  * Costs the same for any number of claims while nothing is wrong with its
- * buffers. Errors: ENOENT, EPERM, EBUSY (the graph is being replayed; the
- * driver opens or closes a window on the slot), EOPNOTSUPP (the slot is
- * recording on a driver: record the child graph's claims instead), EDQUOT
- * (devices of one client), ENOSPC (too much is on its buffers), ENOMEM.
+ * buffers, but for claims on shared buffers and on those of
+ * %CAPKM_BUFFER_CREATE_F_FRESH. Errors: ENOENT, EPERM, EBUSY (the graph is being
+ * replayed; the driver opens or closes a window on the slot), EOPNOTSUPP (the
+ * slot is recording on a driver: record the child graph's claims instead),
+ * EDQUOT (devices of one client), ENOSPC (too much is on its buffers), ENOMEM.
  */
 struct capkm_graph_replay_begin {
 	__u32 size;
@@ -1411,7 +1666,7 @@ struct capkm_graph_replay_begin {
 	__u32 reports_len;
 	__u32 out_reports;
 	__u32 out_result;
-	__u32 __reserved;
+	__u32 out_limit;
 	__aligned_u64 out_sequence;
 };
 #define CAPKM_IOC_GRAPH_REPLAY_BEGIN \
@@ -1485,6 +1740,8 @@ struct capkm_graph_destroy {
  * @out_failed_replays: replays that failed, were skipped or refused
  * @out_pid: process, in the reader's pid namespace
  * @out_replaying: 1 while a replay is open
+ * @out_updates: windows that have replaced its claims
+ * @out_failed_updates: updates that the driver refused
  *
  * Needs right r.
  */
@@ -1509,6 +1766,8 @@ struct capkm_graph_query {
 	__aligned_u64 out_failed_replays;
 	__u32 out_pid;
 	__u32 out_replaying;
+	__aligned_u64 out_updates;
+	__aligned_u64 out_failed_updates;
 };
 #define CAPKM_GRAPH_QUERY_F_INPUTS	(1u << 0)
 #define CAPKM_GRAPH_QUERY_F_SEEN	(1u << 1)
@@ -1573,5 +1832,387 @@ struct capkm_failure_query {
 	__u32 out_stack;
 };
 #define CAPKM_IOC_FAILURE_QUERY _IO(CAPKM_TYPE, CAPKM_NR_FAILURE_QUERY)
+
+/**
+ * struct capkm_session_join - ioctl(CAPKM_IOC_SESSION_JOIN)
+ * @size: sizeof(struct capkm_session_join)
+ * @flags: must be 0
+ * @out_domain: the session's domain, 0 if it is not attached yet
+ * @out_session: id of the session, 0 if it is not attached yet
+ * @out_rights: CAPKM_RIGHT_* of the session
+ * @out_backend: enum capkm_backend of the session
+ * @out_max_streams: slots per device of the session
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ *
+ * The calling process, which got the descriptor from another one (fork, exec,
+ * SCM_RIGHTS), becomes a client of the session, with the session's rights and
+ * buffers, and slots, scopes, windows and graphs of its own. Joining again
+ * changes nothing. With a second client all buffers of the session are shared;
+ * if the first client has not confirmed what it wrote, they are unconfirmed as
+ * a whole. Errors: EDQUOT (clients of one session), ENOSPC (ranges of the
+ * domain; the other client should confirm first), ECANCELED, ENOMEM.
+ */
+struct capkm_session_join {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 out_domain;
+	__aligned_u64 out_session;
+	__u32 out_rights;
+	__u32 out_backend;
+	__u32 out_max_streams;
+	__u32 out_limit;
+};
+#define CAPKM_IOC_SESSION_JOIN _IO(CAPKM_TYPE, CAPKM_NR_SESSION_JOIN)
+
+/**
+ * struct capkm_stream_destroy - ioctl(CAPKM_IOC_STREAM_DESTROY)
+ * @size: sizeof(struct capkm_stream_destroy)
+ * @flags: must be 0
+ * @stream: id of STREAM_CREATE, which is gone for good, or one of the caller's
+ *	own, which may be used again. Windows of the session that it owns and that
+ *	are prepared, opening or recording are refused (kind ABORTED); slots that
+ *	it joined to a window are let go, what they recorded stays; errors that
+ *	wait for it become shared. Its scopes stay open
+ * @out_windows: windows that were refused
+ * @__reserved: must be 0
+ *
+ * Needs right w. Cannot fail for memory or limits. Errors: ENOENT, EPERM (the
+ * stream is another session's).
+ */
+struct capkm_stream_destroy {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 stream;
+	__u32 out_windows;
+	__u32 __reserved;
+};
+#define CAPKM_IOC_STREAM_DESTROY _IO(CAPKM_TYPE, CAPKM_NR_STREAM_DESTROY)
+
+/**
+ * struct capkm_stream_confirm - ioctl(CAPKM_IOC_STREAM_CONFIRM)
+ * @size: sizeof(struct capkm_stream_confirm)
+ * @flags: CAPKM_STREAM_CONFIRM_F_*, CAPKM_PLACE_F_SLOT
+ * @place: slot whose work is finished
+ * @sequence: all that exited up to here is; the slot's sequence (SCOPE_EXIT,
+ *	STREAM_QUERY) as it was before the stream was synchronised
+ * @out_unconfirmed: ranges of shared buffers that are left unconfirmed there
+ *
+ * Needs right w. Cannot fail for memory or limits. Errors: ENOENT, EPERM (the
+ * stream is another session's), EINVAL (@sequence has not been reached).
+ */
+struct capkm_stream_confirm {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 sequence;
+	__aligned_u64 out_unconfirmed;
+};
+/*
+ * All slots of the client on the device: the context was synchronised. @sequence
+ * is the domain's (out_sequence of CHECK, DOMAIN_QUERY) from before.
+ */
+#define CAPKM_STREAM_CONFIRM_F_DEVICE	(1u << 0)
+#define CAPKM_STREAM_CONFIRM_F_ALL	(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_IOC_STREAM_CONFIRM _IO(CAPKM_TYPE, CAPKM_NR_STREAM_CONFIRM)
+
+/**
+ * struct capkm_stream_fault - ioctl(CAPKM_IOC_STREAM_FAULT)
+ * @size: sizeof(struct capkm_stream_fault)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @place: its device has faulted, its stream noticed; the error also goes to the
+ *	queue of its slot, for anybody
+ * @text_uptr: optional reason
+ * @text_len: bytes of it, at most %CAPKM_TEXT_MAX
+ * @code: the driver's code
+ * @out_failure: id of the failure (kind DEVICE_FAULT); of the last fault if the
+ *	context has not been renewed since, and then nothing has changed
+ * @out_epoch: faults of the device that this client has seen
+ *
+ * The client's context on the device is lost. Its unconfirmed ranges are
+ * tainted, and its private buffers on the device as a whole; scopes and replays
+ * that are open there fail when they are left; windows that are recording or
+ * closing there are doomed; enters are skipped until CONTEXT_RENEW. Needs right
+ * w. Errors: ENOENT, EPERM (the stream is another session's), EINVAL, EMSGSIZE;
+ * EDQUOT and ENOMEM only if the client has never used the slot.
+ */
+struct capkm_stream_fault {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 text_uptr;
+	__u32 text_len;
+	__s32 code;
+	__aligned_u64 out_failure;
+	__aligned_u64 out_epoch;
+};
+#define CAPKM_IOC_STREAM_FAULT _IO(CAPKM_TYPE, CAPKM_NR_STREAM_FAULT)
+
+/**
+ * struct capkm_stream_flush - ioctl(CAPKM_IOC_STREAM_FLUSH)
+ * @size: sizeof(struct capkm_stream_flush)
+ * @flags: CAPKM_STREAM_FLUSH_F_*, CAPKM_PLACE_F_SLOT
+ * @place: slot, and the stream that asks. Without flags it gets its own errors
+ *	and the shared ones
+ * @reports_uptr: array of struct capkm_report, oldest first
+ * @reports_len: its length; what does not fit stays in the queue
+ * @out_reports: reports written
+ * @out_left: errors that the stream could get and that are still queued
+ * @out_dropped: shared errors that were only counted, since the last flush that
+ *	took shared ones
+ *
+ * Each failed exit of a scope or replay on the slot is queued once, for its
+ * stream, or, if it was recorded in a window, for the window's owner; a fault
+ * for anybody. It blocks nothing. Needs right w. Errors: ENOENT, EPERM, EINVAL
+ * (two of F_OWN, F_SHARED and F_EVERY), ENOMEM.
+ */
+struct capkm_stream_flush {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__aligned_u64 out_left;
+	__aligned_u64 out_dropped;
+};
+#define CAPKM_STREAM_FLUSH_F_PEEK	(1u << 0)	/* take nothing */
+#define CAPKM_STREAM_FLUSH_F_OWN	(1u << 1)	/* no shared errors */
+#define CAPKM_STREAM_FLUSH_F_SHARED	(1u << 2)	/* only shared errors */
+#define CAPKM_STREAM_FLUSH_F_EVERY	(1u << 3)	/* those of all streams */
+#define CAPKM_STREAM_FLUSH_F_ALL	(CAPKM_PLACE_F_SLOT | 15u)
+#define CAPKM_IOC_STREAM_FLUSH _IO(CAPKM_TYPE, CAPKM_NR_STREAM_FLUSH)
+
+/**
+ * struct capkm_context_renew - ioctl(CAPKM_IOC_CONTEXT_RENEW)
+ * @size: sizeof(struct capkm_context_renew)
+ * @flags: must be 0
+ * @device: UUID of a device on which the client has a new context
+ * @out_epoch: faults of the device that this client has seen
+ *
+ * Work can be entered there again. What was tainted stays so until it is written
+ * or freed. Needs right w. Errors: ENOENT (the client has never used the device).
+ */
+struct capkm_context_renew {
+	__u32 size;
+	__u32 flags;
+	__u8 device[16];
+	__aligned_u64 out_epoch;
+};
+#define CAPKM_IOC_CONTEXT_RENEW _IO(CAPKM_TYPE, CAPKM_NR_CONTEXT_RENEW)
+
+/**
+ * struct capkm_window_join - ioctl(CAPKM_IOC_WINDOW_JOIN)
+ * @size: sizeof(struct capkm_window_join)
+ * @flags: CAPKM_WINDOW_JOIN_F_*, CAPKM_PLACE_F_SLOT
+ * @window: a recording window of the client
+ * @place: slot whose work it records from now on, and the stream that joins
+ * @out_state: state of the slot; also on EBUSY and EINVAL
+ * @out_result: %CAPKM_CLEAN (it is a member) or %CAPKM_REFUSED
+ * @out_limit: on EDQUOT: enum capkm_limit
+ * @__reserved: must be 0
+ *
+ * Joining the window's own slot, or a member again, changes nothing. A member
+ * stays one until the window is closed or its stream destroyed. Needs right w.
+ * Errors: ENOENT, EPERM, EINVAL (the window does not record, or is doomed), EBUSY
+ * (the slot has a window or is a member of another one, STREAM_QUERY says which;
+ * a scope is open on it), EDQUOT (members of one window; devices of one client),
+ * ENOMEM.
+ */
+struct capkm_window_join {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	struct capkm_place place;
+	__u32 out_state;
+	__u32 out_result;
+	__u32 out_limit;
+	__u32 __reserved;
+};
+/*
+ * The driver has already merged the capture of the slot's window, or of the one
+ * that it is a member of, with this one: both are doomed (kind MERGE).
+ */
+#define CAPKM_WINDOW_JOIN_F_DRIVER_MERGED	(1u << 0)
+#define CAPKM_WINDOW_JOIN_F_ALL		(CAPKM_PLACE_F_SLOT | 1u)
+#define CAPKM_IOC_WINDOW_JOIN _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_JOIN)
+
+/**
+ * struct capkm_window_wait - ioctl(CAPKM_IOC_WINDOW_WAIT)
+ * @size: sizeof(struct capkm_window_wait)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @window: any window of the domain; 0 for the window on @place
+ * @place: read when @window is 0, else must be zero
+ * @timeout_ns: at most so long, U64_MAX for ever; on EINTR what is left of it
+ * @out_window: id, 0 if the slot has none
+ * @out_state: enum capkm_window_state: %CAPKM_WINDOW_NONE if the slot has none;
+ *	CLOSING, SEALED, REFUSED or ORPHANED once the window has left its slot. A
+ *	window whose device has faulted is not waited for either, whatever its
+ *	state
+ * @out_kind: enum capkm_kind: why it was refused, or of the fault; else 0
+ * @__reserved: must be 0
+ *
+ * Waits until the window has left its slot. Needs right r; by @place only for a
+ * client (EPERM). Errors: ENOENT (also if it is forgotten), EINVAL, EPERM,
+ * ETIMEDOUT, EINTR, ECANCELED (the domain was destroyed).
+ */
+struct capkm_window_wait {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 window;
+	struct capkm_place place;
+	__aligned_u64 timeout_ns;
+	__aligned_u64 out_window;
+	__u32 out_state;
+	__u32 out_kind;
+};
+#define CAPKM_WINDOW_WAIT_F_ALL	CAPKM_PLACE_F_SLOT
+#define CAPKM_IOC_WINDOW_WAIT _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_WAIT)
+
+/**
+ * struct capkm_graph_update - ioctl(CAPKM_IOC_GRAPH_UPDATE)
+ * @size: sizeof(struct capkm_graph_update)
+ * @flags: CAPKM_GRAPH_UPDATE_F_*
+ * @graph: a graph of the client whose executable was updated
+ * @window: the CLOSING window that it was updated with; its claims, inputs,
+ *	retained host bytes and cookie replace those of the graph
+ * @reports_uptr: array of struct capkm_report for a refusal, as in WINDOW_SEAL
+ * @reports_len: its length; 2 is enough
+ * @out_reports: reports written
+ * @out_result: %CAPKM_CLEAN (the window is sealed) or %CAPKM_REFUSED (it was
+ *	doomed or abandoned; the graph is as before)
+ * @__reserved: must be 0
+ *
+ * Needs right w. Errors: ENOENT, EPERM, EINVAL (the window is not CLOSING, or a
+ * child), EBUSY (the graph is being replayed; the driver has not closed the
+ * window yet), ENOMEM.
+ */
+struct capkm_graph_update {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 graph;
+	__aligned_u64 window;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__u32 out_result;
+	__u32 __reserved;
+};
+/* Replays look neither at external inputs nor at seen claims, as in WINDOW_SEAL. */
+#define CAPKM_GRAPH_UPDATE_F_NO_INPUTS	(1u << 0)
+/*
+ * The driver refused the update: it is counted, nothing else changes. The window
+ * can still be sealed or refused.
+ */
+#define CAPKM_GRAPH_UPDATE_F_FAILED	(1u << 1)
+#define CAPKM_GRAPH_UPDATE_F_ALL	(3u << 0)
+#define CAPKM_IOC_GRAPH_UPDATE _IO(CAPKM_TYPE, CAPKM_NR_GRAPH_UPDATE)
+
+/**
+ * struct capkm_device_fault - ioctl(CAPKM_IOC_DEVICE_FAULT)
+ * @size: sizeof(struct capkm_device_fault)
+ * @flags: must be 0
+ * @device: UUID of the device, not the host
+ * @text_uptr: optional reason
+ * @text_len: bytes of it, at most %CAPKM_TEXT_MAX
+ * @code: the number of the Xid, say
+ * @out_clients: clients for which it is a fault
+ * @__reserved: must be 0
+ *
+ * What STREAM_FAULT does, for every client of every domain that has used the
+ * device or whose session holds a private buffer on it; each domain in one step.
+ * For a monitor that saw an Xid: needs CAP_SYS_ADMIN in the initial user
+ * namespace, and no domain. Errors: EPERM, EINVAL (the host), EMSGSIZE; ENOMEM if
+ * there is a session with buffers on the device and a client that has never used
+ * it: then some domains have been told, and the call can be made again.
+ */
+struct capkm_device_fault {
+	__u32 size;
+	__u32 flags;
+	__u8 device[16];
+	__aligned_u64 text_uptr;
+	__u32 text_len;
+	__s32 code;
+	__u32 out_clients;
+	__u32 __reserved;
+};
+#define CAPKM_IOC_DEVICE_FAULT _IO(CAPKM_TYPE, CAPKM_NR_DEVICE_FAULT)
+
+/**
+ * enum capkm_event_type - what has happened in the domain
+ * @CAPKM_EVENT_WINDOW_PREPARED: a window was prepared
+ * @CAPKM_EVENT_WINDOW_BEGUN: it records
+ * @CAPKM_EVENT_WINDOW_DOOMED: its first failure; it cannot be sealed any more
+ * @CAPKM_EVENT_WINDOW_SEALED: it became @graph, or a part of its parent
+ * @CAPKM_EVENT_WINDOW_REFUSED: refused or aborted, @kind says why
+ * @CAPKM_EVENT_WINDOW_ABANDONED: abandoned
+ * @CAPKM_EVENT_WINDOW_ORPHANED: its client ended
+ * @CAPKM_EVENT_CLIENT_JOINED: a second client of a session
+ * @CAPKM_EVENT_CLIENT_ENDED: a client ended; @count: scopes and replays torn
+ * @CAPKM_EVENT_DEVICE_FAULTED: a client's context is lost, @failure
+ * @CAPKM_EVENT_CONTEXT_RENEWED: it has a new one
+ * @CAPKM_EVENT_FAILURE_MINTED: a failure entered the error graph; only for a
+ *	session that asked for it
+ * @CAPKM_EVENT_FAILURE_PRUNED: a failure left the error graph; the same
+ */
+enum capkm_event_type {
+	CAPKM_EVENT_WINDOW_PREPARED	= 1,
+	CAPKM_EVENT_WINDOW_BEGUN	= 2,
+	CAPKM_EVENT_WINDOW_DOOMED	= 3,
+	CAPKM_EVENT_WINDOW_SEALED	= 4,
+	CAPKM_EVENT_WINDOW_REFUSED	= 5,
+	CAPKM_EVENT_WINDOW_ABANDONED	= 6,
+	CAPKM_EVENT_WINDOW_ORPHANED	= 7,
+	CAPKM_EVENT_CLIENT_JOINED	= 8,
+	CAPKM_EVENT_CLIENT_ENDED	= 9,
+	CAPKM_EVENT_DEVICE_FAULTED	= 10,
+	CAPKM_EVENT_CONTEXT_RENEWED	= 11,
+	CAPKM_EVENT_FAILURE_MINTED	= 12,
+	CAPKM_EVENT_FAILURE_PRUNED	= 13,
+};
+
+/**
+ * struct capkm_event - what read() on the session gives, one or more of them
+ * @size: sizeof(struct capkm_event); the next one starts so many bytes further
+ * @type: enum capkm_event_type
+ * @number: of the event in its domain, from 1 on, without gaps
+ * @lost: events before this one that the session would have got, and that were
+ *	overwritten before it read them
+ * @time_ns: CLOCK_REALTIME, nanoseconds
+ * @sequence: the domain's sequence
+ * @session: session of the client
+ * @stream: owner stream of the window; stream of the failure
+ * @window: window, 0 if none
+ * @graph: graph, 0 if none
+ * @failure: failure, 0 if none
+ * @count: see the type, else 0
+ * @kind: enum capkm_kind of the failure
+ * @pid: process of the client, in the reader's pid namespace; 0 if not visible
+ * @device: UUID of the slot or device
+ *
+ * A session reads what has happened since it was attached. read() needs right r
+ * and a client of the session, takes whole events only (EINVAL if the buffer is
+ * too small for one), waits for the first unless the file is O_NONBLOCK
+ * (EAGAIN), and returns 0 when the domain was destroyed. Other errors: ENOTCONN,
+ * EACCES, EPERM, EFAULT, EINTR, ECANCELED (the client has ended). poll() says
+ * EPOLLIN while there is something to read, and EPOLLHUP when the domain was
+ * destroyed.
+ */
+struct capkm_event {
+	__u32 size;
+	__u32 type;
+	__aligned_u64 number;
+	__aligned_u64 lost;
+	__aligned_u64 time_ns;
+	__aligned_u64 sequence;
+	__aligned_u64 session;
+	__aligned_u64 stream;
+	__aligned_u64 window;
+	__aligned_u64 graph;
+	__aligned_u64 failure;
+	__aligned_u64 count;
+	__u32 kind;
+	__u32 pid;
+	__u8 device[16];
+};
 
 #endif /* _UAPI_LINUX_CAPKM_H */
