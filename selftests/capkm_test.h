@@ -96,13 +96,16 @@ struct t_array {
 
 /*
  * One row per operation. @outs: what the kernel writes, and only on success,
- * but for @always, which it may also write on an error.
+ * but for @always, which it may also write on an error. @limit: out_limit, which
+ * it writes on EDQUOT and ENOSPC and leaves alone otherwise. @rest: a time that
+ * is written back on EINTR.
  */
 struct t_op {
 	const char *name;
 	unsigned short size;
 	struct t_field outs[26];
 	struct t_field always[2];
+	struct t_field limit, rest;
 	struct t_field reserved[2];
 	struct t_array arrays[4];
 	unsigned int known_flags;
@@ -126,14 +129,20 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(info, out_abi_version), T_O(info, out_abi_oldest),
 			T_O(info, out_features), T_O(info, out_claims_max),
 			T_O(info, out_streams_max), T_O(info, out_version),
+			T_O(info, out_limits),
 		},
+		.arrays = { T_OUT(info, limits, struct capkm_limit_value) },
 	},
 	[CAPKM_NR_DOMAIN_CREATE] = {
 		"DOMAIN_CREATE", sizeof(T_S(domain_create)),
 		.outs = {
 			T_O(domain_create, out_domain), T_O(domain_create, out_session),
 		},
-		.arrays = { T_IN(domain_create, name, char) },
+		.limit = T_O(domain_create, out_limit),
+		.arrays = {
+			T_IN(domain_create, name, char),
+			T_IN(domain_create, limits, struct capkm_limit_value),
+		},
 		.known_flags = CAPKM_DOMAIN_CREATE_F_ALL,
 	},
 	[CAPKM_NR_DOMAIN_ATTACH] = {
@@ -142,7 +151,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(domain_attach, out_domain), T_O(domain_attach, out_session),
 			T_O(domain_attach, out_rights),
 		},
-		.reserved = { T_O(domain_attach, __reserved) },
+		.limit = T_O(domain_attach, out_limit),
 		.arrays = { T_IN(domain_attach, name, char) },
 		.known_flags = CAPKM_DOMAIN_ATTACH_F_ALL,
 	},
@@ -160,7 +169,10 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(domain_query, out_claims), T_O(domain_query, out_reports),
 			T_O(domain_query, out_history), T_O(domain_query, out_created_ns),
 			T_O(domain_query, out_defunct_ns), T_O(domain_query, out_name),
+			T_O(domain_query, out_clients), T_O(domain_query, out_faulted),
+			T_O(domain_query, out_unconfirmed), T_O(domain_query, out_limits),
 		},
+		.arrays = { T_OUT(domain_query, limits, struct capkm_limit_value) },
 	},
 	[CAPKM_NR_DOMAIN_DESTROY] = {
 		"DOMAIN_DESTROY", sizeof(T_S(domain_destroy)),
@@ -169,7 +181,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 	[CAPKM_NR_STREAM_CREATE] = {
 		"STREAM_CREATE", sizeof(T_S(stream_create)),
 		.outs = { T_O(stream_create, out_stream) },
-		.reserved = { T_O(stream_create, __reserved) },
+		.limit = T_O(stream_create, out_limit),
 		.arrays = { T_IN(stream_create, label, char) },
 	},
 	[CAPKM_NR_STREAM_QUERY] = {
@@ -178,8 +190,14 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(stream_query, out_slot), T_O(stream_query, out_state),
 			T_O(stream_query, out_window), T_O(stream_query, out_owner),
 			T_O(stream_query, out_scopes), T_O(stream_query, out_sequence),
+			T_O(stream_query, out_confirmed),
+			T_O(stream_query, out_unconfirmed),
+			T_O(stream_query, out_failure), T_O(stream_query, out_epoch),
+			T_O(stream_query, out_queued),
 		},
-		.reserved = { T_PLACE_RESERVED(stream_query) },
+		.reserved = {
+			T_O(stream_query, __reserved), T_PLACE_RESERVED(stream_query),
+		},
 		.known_flags = CAPKM_PLACE_F_SLOT,
 	},
 	[CAPKM_NR_BUFFER_CREATE] = {
@@ -187,14 +205,20 @@ static const struct t_op t_ops[] T_UNUSED = {
 		.outs = {
 			T_O(buffer_create, out_buffer), T_O(buffer_create, out_sequence),
 		},
-		.reserved = { T_O(buffer_create, __reserved) },
+		.limit = T_O(buffer_create, out_limit),
 		.arrays = { T_IN(buffer_create, label, char) },
 		.known_flags = CAPKM_BUFFER_CREATE_F_ALL,
 	},
-	[CAPKM_NR_BUFFER_EXPORT] = { "BUFFER_EXPORT", sizeof(T_S(buffer_export)) },
+	[CAPKM_NR_BUFFER_EXPORT] = {
+		"BUFFER_EXPORT", sizeof(T_S(buffer_export)),
+		.limit = T_O(buffer_export, out_limit),
+		.reserved = { T_O(buffer_export, __reserved) },
+	},
 	[CAPKM_NR_BUFFER_OPEN] = {
 		"BUFFER_OPEN", sizeof(T_S(buffer_open)),
 		.outs = { T_O(buffer_open, out_bytes), T_O(buffer_open, out_sequence) },
+		.limit = T_O(buffer_open, out_limit),
+		.reserved = { T_O(buffer_open, __reserved) },
 	},
 	[CAPKM_NR_BUFFER_CLOSE] = { "BUFFER_CLOSE", sizeof(T_S(buffer_close)) },
 	[CAPKM_NR_BUFFER_RESET] = {
@@ -210,9 +234,13 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(buffer_query, out_failures), T_O(buffer_query, out_session),
 			T_O(buffer_query, out_state), T_O(buffer_query, out_holders),
 			T_O(buffer_query, out_uses), T_O(buffer_query, out_label),
+			T_O(buffer_query, out_writers),
 		},
 		.reserved = { T_O(buffer_query, __reserved) },
-		.arrays = { T_OUT(buffer_query, ranges, struct capkm_range) },
+		.arrays = {
+			T_OUT(buffer_query, ranges, struct capkm_range),
+			T_OUT(buffer_query, writers, struct capkm_writer),
+		},
 	},
 	[CAPKM_NR_WINDOW_PREPARE] = {
 		"WINDOW_PREPARE", sizeof(T_S(window_prepare)),
@@ -220,9 +248,8 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(window_prepare, out_window), T_O(window_prepare, out_slot),
 		},
 		.always = { T_O(window_prepare, out_state) },
-		.reserved = {
-			T_O(window_prepare, __reserved), T_PLACE_RESERVED(window_prepare),
-		},
+		.limit = T_O(window_prepare, out_limit),
+		.reserved = { T_PLACE_RESERVED(window_prepare) },
 		.arrays = { T_IN(window_prepare, mode, char) },
 		.known_flags = CAPKM_WINDOW_PREPARE_F_ALL,
 	},
@@ -254,7 +281,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(window_seal, out_reports), T_O(window_seal, out_result),
 			T_O(window_seal, out_graph),
 		},
-		.reserved = { T_O(window_seal, __reserved) },
+		.limit = T_O(window_seal, out_limit),
 		.arrays = { T_OUT(window_seal, reports, struct capkm_report) },
 		.known_flags = CAPKM_WINDOW_SEAL_F_ALL,
 	},
@@ -283,7 +310,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 	[CAPKM_NR_WINDOW_RECORD] = {
 		"WINDOW_RECORD", sizeof(T_S(window_record)),
 		.always = { T_O(window_record, out_error_index) },
-		.reserved = { T_O(window_record, __reserved) },
+		.limit = T_O(window_record, out_limit),
 		.arrays = { T_CLAIMS(window_record, reads), T_CLAIMS(window_record, writes) },
 		.known_flags = CAPKM_WINDOW_RECORD_F_ALL,
 	},
@@ -301,10 +328,13 @@ static const struct t_op t_ops[] T_UNUSED = {
 	},
 	[CAPKM_NR_WINDOW_RETAIN] = {
 		"WINDOW_RETAIN", sizeof(T_S(window_retain)),
-		.reserved = { {
-			offsetof(T_S(window_retain), retained) +
-			offsetof(struct capkm_retained, __reserved), 4
-		} },
+		.limit = T_O(window_retain, out_limit),
+		.reserved = {
+			T_O(window_retain, __reserved), {
+				offsetof(T_S(window_retain), retained) +
+				offsetof(struct capkm_retained, __reserved), 4
+			},
+		},
 	},
 	[CAPKM_NR_WINDOW_QUERY] = {
 		"WINDOW_QUERY", sizeof(T_S(window_query)),
@@ -322,15 +352,20 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(window_query, out_launches),
 			T_O(window_query, out_foreign_launches),
 			T_O(window_query, out_failures), T_O(window_query, out_failed_after),
-			/* The rest lies together at the end. */
+			/* The rest lies together. */
 			{
 				offsetof(T_S(window_query), out_prepared_ns),
-				sizeof(T_S(window_query)) -
+				offsetof(T_S(window_query), members_uptr) -
 				offsetof(T_S(window_query), out_prepared_ns)
 			},
 		},
-		.reserved = { T_PLACE_RESERVED(window_query) },
-		.arrays = { T_OUT(window_query, reports, struct capkm_report) },
+		.reserved = {
+			T_O(window_query, __reserved), T_PLACE_RESERVED(window_query),
+		},
+		.arrays = {
+			T_OUT(window_query, reports, struct capkm_report),
+			T_OUT(window_query, members, struct capkm_member),
+		},
 		.known_flags = CAPKM_WINDOW_QUERY_F_ALL,
 	},
 	[CAPKM_NR_WINDOW_ABANDON] = { "WINDOW_ABANDON", sizeof(T_S(window_abandon)) },
@@ -341,9 +376,8 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(scope_enter, out_scope), T_O(scope_enter, out_sequence),
 		},
 		.always = { T_O(scope_enter, out_error_index) },
-		.reserved = {
-			T_O(scope_enter, __reserved), T_PLACE_RESERVED(scope_enter),
-		},
+		.limit = T_O(scope_enter, out_limit),
+		.reserved = { T_PLACE_RESERVED(scope_enter) },
 		.arrays = {
 			T_CLAIMS(scope_enter, reads), T_CLAIMS(scope_enter, writes),
 			T_IN(scope_enter, label, char),
@@ -361,10 +395,9 @@ static const struct t_op t_ops[] T_UNUSED = {
 		"CHECK", sizeof(T_S(check)),
 		.outs = {
 			T_O(check, out_reports), T_O(check, out_result),
-			T_O(check, out_sequence),
+			T_O(check, out_unconfirmed), T_O(check, out_sequence),
 		},
 		.always = { T_O(check, out_error_index) },
-		.reserved = { T_O(check, __reserved) },
 		.arrays = {
 			T_CLAIMS(check, claims), T_OUT(check, reports, struct capkm_report),
 		},
@@ -374,7 +407,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 		"TAINT", sizeof(T_S(taint)),
 		.outs = { T_O(taint, out_failure), T_O(taint, out_sequence) },
 		.always = { T_O(taint, out_error_index) },
-		.reserved = { T_O(taint, __reserved) },
+		.limit = T_O(taint, out_limit),
 		.arrays = { T_CLAIMS(taint, claims), T_IN(taint, text, char) },
 	},
 	[CAPKM_NR_WRITTEN] = {
@@ -390,10 +423,8 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(graph_replay_begin, out_result),
 			T_O(graph_replay_begin, out_sequence),
 		},
-		.reserved = {
-			T_O(graph_replay_begin, __reserved),
-			T_PLACE_RESERVED(graph_replay_begin),
-		},
+		.limit = T_O(graph_replay_begin, out_limit),
+		.reserved = { T_PLACE_RESERVED(graph_replay_begin) },
 		.arrays = { T_OUT(graph_replay_begin, reports, struct capkm_report) },
 		.known_flags = CAPKM_PLACE_F_SLOT,
 	},
@@ -418,6 +449,8 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(graph_query, out_retained), T_O(graph_query, out_retained_bytes),
 			T_O(graph_query, out_replays), T_O(graph_query, out_failed_replays),
 			T_O(graph_query, out_pid), T_O(graph_query, out_replaying),
+			T_O(graph_query, out_updates),
+			T_O(graph_query, out_failed_updates),
 		},
 		.arrays = { T_OUT(graph_query, claims, struct capkm_claim) },
 		.known_flags = CAPKM_GRAPH_QUERY_F_ALL,
@@ -435,6 +468,84 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_OUT(failure_query, carriers, struct capkm_claim),
 			T_OUT(failure_query, stack, char),
 		},
+	},
+	[CAPKM_NR_SESSION_JOIN] = {
+		"SESSION_JOIN", sizeof(T_S(session_join)),
+		.outs = {
+			T_O(session_join, out_domain), T_O(session_join, out_session),
+			T_O(session_join, out_rights), T_O(session_join, out_backend),
+			T_O(session_join, out_max_streams),
+		},
+		.limit = T_O(session_join, out_limit),
+	},
+	[CAPKM_NR_STREAM_DESTROY] = {
+		"STREAM_DESTROY", sizeof(T_S(stream_destroy)),
+		.outs = { T_O(stream_destroy, out_windows) },
+		.reserved = { T_O(stream_destroy, __reserved) },
+	},
+	[CAPKM_NR_STREAM_CONFIRM] = {
+		"STREAM_CONFIRM", sizeof(T_S(stream_confirm)),
+		.outs = { T_O(stream_confirm, out_unconfirmed) },
+		.reserved = { T_PLACE_RESERVED(stream_confirm) },
+		.known_flags = CAPKM_STREAM_CONFIRM_F_ALL,
+	},
+	[CAPKM_NR_STREAM_FAULT] = {
+		"STREAM_FAULT", sizeof(T_S(stream_fault)),
+		.outs = {
+			T_O(stream_fault, out_failure), T_O(stream_fault, out_epoch),
+		},
+		.reserved = { T_PLACE_RESERVED(stream_fault) },
+		.arrays = { T_IN(stream_fault, text, char) },
+		.known_flags = CAPKM_PLACE_F_SLOT,
+	},
+	[CAPKM_NR_STREAM_FLUSH] = {
+		"STREAM_FLUSH", sizeof(T_S(stream_flush)),
+		.outs = {
+			T_O(stream_flush, out_reports), T_O(stream_flush, out_left),
+			T_O(stream_flush, out_dropped),
+		},
+		.reserved = { T_PLACE_RESERVED(stream_flush) },
+		.arrays = { T_OUT(stream_flush, reports, struct capkm_report) },
+		.known_flags = CAPKM_STREAM_FLUSH_F_ALL,
+	},
+	[CAPKM_NR_CONTEXT_RENEW] = {
+		"CONTEXT_RENEW", sizeof(T_S(context_renew)),
+		.outs = { T_O(context_renew, out_epoch) },
+	},
+	[CAPKM_NR_WINDOW_JOIN] = {
+		"WINDOW_JOIN", sizeof(T_S(window_join)),
+		.outs = { T_O(window_join, out_result) },
+		.always = { T_O(window_join, out_state) },
+		.limit = T_O(window_join, out_limit),
+		.reserved = {
+			T_O(window_join, __reserved), T_PLACE_RESERVED(window_join),
+		},
+		.known_flags = CAPKM_WINDOW_JOIN_F_ALL,
+	},
+	[CAPKM_NR_WINDOW_WAIT] = {
+		"WINDOW_WAIT", sizeof(T_S(window_wait)),
+		.outs = {
+			T_O(window_wait, out_window), T_O(window_wait, out_state),
+			T_O(window_wait, out_kind),
+		},
+		.rest = T_O(window_wait, timeout_ns),
+		.reserved = { T_PLACE_RESERVED(window_wait) },
+		.known_flags = CAPKM_WINDOW_WAIT_F_ALL,
+	},
+	[CAPKM_NR_GRAPH_UPDATE] = {
+		"GRAPH_UPDATE", sizeof(T_S(graph_update)),
+		.outs = {
+			T_O(graph_update, out_reports), T_O(graph_update, out_result),
+		},
+		.reserved = { T_O(graph_update, __reserved) },
+		.arrays = { T_OUT(graph_update, reports, struct capkm_report) },
+		.known_flags = CAPKM_GRAPH_UPDATE_F_ALL,
+	},
+	[CAPKM_NR_DEVICE_FAULT] = {
+		"DEVICE_FAULT", sizeof(T_S(device_fault)),
+		.outs = { T_O(device_fault, out_clients) },
+		.reserved = { T_O(device_fault, __reserved) },
+		.arrays = { T_IN(device_fault, text, char) },
 	},
 };
 
@@ -487,27 +598,43 @@ struct cl {
 	int played;		/* the same, on the embedded transport */
 	int sock;
 	struct t_rpc *rpc;
+	int *users;		/* clients of @c, on the embedded transport */
+	unsigned int limit;	/* out_limit of its last call, 0 if none */
 	u_int64_t domain;
 	u_int64_t session;
 };
 
-static T_UNUSED void t_rpc_serve(int sock, struct t_rpc *rpc)
+/* A call on a descriptor that is no handle's. */
+static T_UNUSED int t_ioctl(int fd, unsigned int nr, void *arg)
+{
+	return ioctl(fd, _IO(CAPKM_TYPE, nr), arg) ? -errno : 0;
+}
+
+#define T_RPC_FD 4		/* of a session that the process did not open */
+
+/* With a session of its own, or as one that was given @session. */
+static T_UNUSED void t_rpc_serve(int sock, int session, struct t_rpc *rpc)
 {
 	struct capkm *c = NULL;
 	char token;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* Sessions of the test must not live on in here. */
+	session = session < 0 ? -1 : fcntl(session, F_DUPFD, 64);
 	if (sock != 3)
 		dup2(sock, 3);
-	for (int fd = 4; fd < 256; fd++)
+	close(T_RPC_FD);
+	if (session >= 0)
+		dup2(session, T_RPC_FD);
+	for (int fd = T_RPC_FD + 1; fd < 256; fd++)
 		close(fd);
-	rpc->err = capkm_open(t_transport(), NULL, &c, NULL);
+	rpc->err = session < 0 ? capkm_open(t_transport(), NULL, &c, NULL) : 0;
 	if (write(3, "", 1) != 1)
 		_exit(1);
 	while (read(3, &token, 1) == 1) {
 		rpc->ret = rpc->fn ? rpc->fn(c, rpc->arg) :
-				     capkm_call(c, rpc->nr, rpc->arg);
+			   c ? capkm_call(c, rpc->nr, rpc->arg) :
+			   t_ioctl(T_RPC_FD, rpc->nr, rpc->arg);
 		if (write(3, "", 1) != 1)
 			break;
 	}
@@ -530,26 +657,18 @@ static T_UNUSED struct cl *t_client_(void)
 
 	if (rc)
 		t_die("capkm_open(%s): %d", t_transport(), rc);
+	cl->users = calloc(1, sizeof(*cl->users));
+	*cl->users = 1;
 	return cl;
 }
 
-#define t_process() (T_AT, t_process_())
-static T_UNUSED struct cl *t_process_(void)
+/* @session: -1, or the descriptor that the process gets. */
+static T_UNUSED struct cl *t_spawn(int session)
 {
-	struct cl *cl;
+	struct cl *cl = calloc(1, sizeof(*cl));
 	int pair[2];
 	char token;
 
-	if (t_embedded()) {
-		static int pids = 5000000;
-
-		capkm_test_become(++pids);
-		cl = t_client_();
-		capkm_test_become(0);
-		cl->played = pids;
-		return cl;
-	}
-	cl = calloc(1, sizeof(*cl));
 	cl->rpc = mmap(NULL, sizeof(*cl->rpc), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (cl->rpc == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
@@ -557,11 +676,34 @@ static T_UNUSED struct cl *t_process_(void)
 	fflush(NULL);
 	cl->pid = fork();
 	if (!cl->pid)
-		t_rpc_serve(pair[1], cl->rpc);
+		t_rpc_serve(pair[1], session, cl->rpc);
 	close(pair[1]);
 	cl->sock = pair[0];
 	if (cl->pid < 0 || read(cl->sock, &token, 1) != 1 || cl->rpc->err)
 		t_die("no process for a client: %d", cl->rpc->err);
+	return cl;
+}
+
+static T_UNUSED int t_new_pid(void)
+{
+	static int pids = 5000000;
+
+	return ++pids;
+}
+
+#define t_process() (T_AT, t_process_())
+static T_UNUSED struct cl *t_process_(void)
+{
+	struct cl *cl;
+	int pid;
+
+	if (!t_embedded())
+		return t_spawn(-1);
+	pid = t_new_pid();
+	capkm_test_become(pid);
+	cl = t_client_();
+	capkm_test_become(0);
+	cl->played = pid;
 	return cl;
 }
 
@@ -590,12 +732,56 @@ static T_UNUSED int t_pid(const struct cl *cl)
 	return cl->pid ? cl->pid : cl->played ? cl->played : getpid();
 }
 
-static T_UNUSED void t_rpc_free(struct cl *cl)
+static T_UNUSED int t_fd_fn(struct capkm *c, void *arg)
 {
-	close(cl->sock);
-	munmap(cl->rpc, sizeof(*cl->rpc));
-	cl->rpc = NULL;
-	cl->pid = 0;
+	return c ? capkm_fd(c) : T_RPC_FD;
+}
+
+/* A process that has the descriptor of @cl's session, and has not joined it. */
+#define t_second(cl) (T_AT, t_second_(cl))
+static T_UNUSED struct cl *t_second_(struct cl *of)
+{
+	struct cl *cl;
+	char none = 0;
+	int fd;
+
+	if (t_embedded()) {
+		cl = calloc(1, sizeof(*cl));
+		cl->c = of->c;
+		cl->played = t_new_pid();
+		cl->users = of->users;
+		++*cl->users;
+	} else {
+		fd = t_run(of, t_fd_fn, &none, 1);
+		if (of->pid) {
+			int pidfd = syscall(SYS_pidfd_open, of->pid, 0);
+
+			fd = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+			close(pidfd);
+		}
+		if (fd < 0)
+			t_die("no descriptor of the session: %d", errno);
+		cl = t_spawn(fd);
+		if (of->pid)
+			close(fd);
+	}
+	cl->domain = of->domain;
+	cl->session = of->session;
+	return cl;
+}
+
+/* Its process is gone, and with the last one its session. */
+static T_UNUSED void t_played_end(struct cl *cl)
+{
+	if (cl->played)
+		capkm_test_die(cl->c, cl->played);
+	if (--*cl->users) {
+		if (!cl->played)
+			t_die("only processes can be played to leave a session");
+		return;
+	}
+	capkm_close(cl->c);
+	free(cl->users);
 }
 
 /* The client dies: SIGKILL, or its handle is closed. */
@@ -604,11 +790,10 @@ static T_UNUSED void t_kill(struct cl *cl)
 	if (cl->pid) {
 		kill(cl->pid, SIGKILL);
 		waitpid(cl->pid, NULL, 0);
-		t_rpc_free(cl);
+		close(cl->sock);
+		munmap(cl->rpc, sizeof(*cl->rpc));
 	} else {
-		if (cl->played)
-			capkm_test_die(cl->c, cl->played);
-		capkm_close(cl->c);
+		t_played_end(cl);
 	}
 	free(cl);
 }
@@ -616,7 +801,10 @@ static T_UNUSED void t_kill(struct cl *cl)
 /* The client closes its handle. */
 static T_UNUSED int t_close_fn(struct capkm *c, void *arg)
 {
-	capkm_close(c);
+	if (c)
+		capkm_close(c);
+	else
+		close(T_RPC_FD);
 	return 0;
 }
 
@@ -630,8 +818,11 @@ static T_UNUSED void t_close(struct cl *cl)
 		close(cl->sock);
 		waitpid(cl->pid, NULL, 0);
 		munmap(cl->rpc, sizeof(*cl->rpc));
+	} else if (*cl->users > 1) {
+		t_played_end(cl);
 	} else {
 		capkm_close(cl->c);
+		free(cl->users);
 	}
 	free(cl);
 }
@@ -707,8 +898,9 @@ static T_UNUSED bool t_covers(const struct t_field *f, size_t n, unsigned int at
 
 /*
  * The call, with the rules of every call checked: outputs are filled with 0xcc
- * before; on an error none of them is written but out_error_index and
- * out_state; inputs are never written.
+ * before; on an error none of them is written but out_error_index, out_state and,
+ * where a limit is reached, out_limit; inputs are never written, but for a time
+ * that is left on EINTR.
  */
 static T_UNUSED int t_call(struct cl *cl, unsigned int nr, void *arg)
 {
@@ -721,13 +913,16 @@ static T_UNUSED int t_call(struct cl *cl, unsigned int nr, void *arg)
 		memset(a + op->outs[i].at, 0xcc, op->outs[i].size);
 	for (size_t i = 0; i < ARRAY_SIZE(op->always) && op->always[i].size; i++)
 		memset(a + op->always[i].at, 0xcc, op->always[i].size);
+	memset(a + op->limit.at, 0xcc, op->limit.size);
 	memcpy(before, a, op->size);
 	rc = t_raw(cl, nr, arg, op->size);
 	if (rc > 0)
 		t_die("%s: returned %d", op->name, rc);
 	for (unsigned int at = 0; at < op->size; at++) {
 		if (a[at] == before[at] ||
-		    t_covers(op->always, ARRAY_SIZE(op->always), at))
+		    t_covers(op->always, ARRAY_SIZE(op->always), at) ||
+		    t_covers(&op->limit, 1, at) ||
+		    (rc == -EINTR && t_covers(&op->rest, 1, at)))
 			continue;
 		if (!t_covers(op->outs, ARRAY_SIZE(op->outs), at))
 			t_die("%s: wrote to its input at offset %u", op->name, at);
@@ -735,6 +930,15 @@ static T_UNUSED int t_call(struct cl *cl, unsigned int nr, void *arg)
 			t_die("%s: wrote to an output at offset %u and returned %d",
 			      op->name, at, rc);
 	}
+	cl->limit = 0;
+	if (op->limit.size && t_get32(arg, op->limit.at) != 0xcccccccc) {
+		cl->limit = t_get32(arg, op->limit.at);
+		if (rc != -EDQUOT && rc != -ENOSPC &&
+		    (nr != CAPKM_NR_DOMAIN_CREATE || (rc != -EINVAL && rc != -EPERM)))
+			t_die("%s: returned %d and limit %u", op->name, rc, cl->limit);
+	}
+	if ((rc == -EDQUOT || rc == -ENOSPC) && (!cl->limit || cl->limit >= CAPKM_LIMITS))
+		t_die("%s: returned %d and limit %u", op->name, rc, cl->limit);
 	/* A whole output that was not written stands out. */
 	for (size_t i = 0; !rc && i < ARRAY_SIZE(op->outs) && op->outs[i].size; i++) {
 		const struct t_field *f = &op->outs[i];
@@ -763,6 +967,19 @@ static T_UNUSED u_int64_t t_ptr(const void *p)
 
 /* ------------------------------------------------- short forms of operations */
 
+/*
+ * The streams of the short forms may be T_GPU(n) | stream: on a slot of that
+ * device instead of the host's.
+ */
+#define T_GPU(n) ((u_int64_t)(n) << 56)
+
+static T_UNUSED struct capkm_place t_place(u_int64_t stream)
+{
+	return (struct capkm_place){
+		.stream = stream & ~T_GPU(255), .device[0] = stream >> 56,
+	};
+}
+
 /* An array literal of claims and its length: C({ b, 0, 8 }, { b, 10, 12 }). */
 #define C(...) (const struct capkm_claim[]){ __VA_ARGS__ }, \
 	sizeof((const struct capkm_claim[]){ __VA_ARGS__ }) / sizeof(struct capkm_claim)
@@ -782,6 +999,18 @@ static T_UNUSED u_int64_t t_domain_(struct cl *cl, int backend, unsigned int mod
 	cl->domain = a.out_domain;
 	cl->session = a.out_session;
 	return a.out_domain;
+}
+
+/* A domain in which one limit is another one. */
+#define t_domain_limit(cl, limit, value) (T_AT, t_domain_limit_(cl, limit, value))
+static T_UNUSED void t_domain_limit_(struct cl *cl, unsigned int limit, u_int64_t value)
+{
+	struct capkm_limit_value l = { .limit = limit, .value = value };
+	struct capkm_domain_create a = { .limits_uptr = t_ptr(&l), .limits_len = 1 };
+
+	T_OK(cl, DOMAIN_CREATE, &a);
+	cl->domain = a.out_domain;
+	cl->session = a.out_session;
 }
 
 #define t_attach(cl, domain) (T_AT, t_attach_(cl, domain, CAPKM_BACKEND_SOFTWARE))
@@ -805,6 +1034,46 @@ static T_UNUSED struct capkm_domain_query t_domain_query_(struct cl *cl)
 	return a;
 }
 
+/* What the domain's limit is. */
+#define t_limit(cl, limit) (T_AT, t_limit_(cl, limit))
+static T_UNUSED u_int64_t t_limit_(struct cl *cl, unsigned int limit)
+{
+	struct capkm_limit_value l[CAPKM_LIMITS];
+	struct capkm_domain_query a = {
+		.limits_uptr = t_ptr(l), .limits_len = CAPKM_LIMITS,
+	};
+
+	T_OK(cl, DOMAIN_QUERY, &a);
+	for (unsigned int i = 0; i < a.out_limits; i++)
+		if (l[i].limit == limit)
+			return l[i].value;
+	t_die("the domain has no limit %u", limit);
+}
+
+static T_UNUSED int t_try_join_session(struct cl *cl)
+{
+	struct capkm_session_join a = { 0 };
+	int rc = t_call(cl, CAPKM_NR_SESSION_JOIN, &a);
+
+	if (!rc) {
+		cl->domain = a.out_domain;
+		cl->session = a.out_session;
+	}
+	return rc;
+}
+
+/* A second client of @cl's session, in a process of its own. */
+#define t_join_session(cl) (T_AT, t_join_session_(cl))
+static T_UNUSED struct cl *t_join_session_(struct cl *of)
+{
+	struct cl *cl = t_second_(of);
+	int rc = t_try_join_session(cl);
+
+	if (rc)
+		t_die("SESSION_JOIN: %d (%s)", rc, strerror(-rc));
+	return cl;
+}
+
 /* Nodes of the error graph. */
 #define t_failures(cl) (T_AT, t_domain_query_(cl).out_failures)
 
@@ -817,10 +1086,27 @@ static T_UNUSED u_int64_t t_stream_(struct cl *cl)
 	return a.out_stream;
 }
 
+static T_UNUSED int t_try_destroy_stream(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_stream_destroy a = { .stream = stream };
+
+	return t_call(cl, CAPKM_NR_STREAM_DESTROY, &a);
+}
+
+/* Returns how many windows were refused. */
+#define t_destroy_stream(cl, stream) (T_AT, t_destroy_stream_(cl, stream))
+static T_UNUSED unsigned int t_destroy_stream_(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_stream_destroy a = { .stream = stream };
+
+	T_OK(cl, STREAM_DESTROY, &a);
+	return a.out_windows;
+}
+
 #define t_slot(cl, stream) (T_AT, t_slot_(cl, stream))
 static T_UNUSED struct capkm_stream_query t_slot_(struct cl *cl, u_int64_t stream)
 {
-	struct capkm_stream_query a = { .place.stream = stream };
+	struct capkm_stream_query a = { .place = t_place(stream) };
 
 	T_OK(cl, STREAM_QUERY, &a);
 	return a;
@@ -830,9 +1116,15 @@ static T_UNUSED struct capkm_stream_query t_slot_(struct cl *cl, u_int64_t strea
 #define t_shared(cl, bytes) (T_AT, t_buffer_(cl, bytes, CAPKM_BUFFER_CREATE_F_EXPORT))
 #define t_unallocated(cl, bytes) \
 	(T_AT, t_buffer_(cl, bytes, CAPKM_BUFFER_CREATE_F_UNALLOCATED))
-static T_UNUSED u_int64_t t_buffer_(struct cl *cl, u_int64_t bytes, unsigned int flags)
+#define t_fresh(cl, bytes) (T_AT, t_buffer_(cl, bytes, CAPKM_BUFFER_CREATE_F_FRESH))
+/* Memory of the device T_GPU(n). */
+#define t_buffer_on(cl, gpu, bytes, flags) (T_AT, t_buffer_on_(cl, gpu, bytes, flags))
+static T_UNUSED u_int64_t t_buffer_on_(struct cl *cl, u_int64_t gpu, u_int64_t bytes,
+				       unsigned int flags)
 {
-	struct capkm_buffer_create a = { .bytes = bytes, .flags = flags };
+	struct capkm_buffer_create a = {
+		.bytes = bytes, .flags = flags, .device[0] = gpu >> 56,
+	};
 
 	T_OK(cl, BUFFER_CREATE, &a);
 	return a.out_buffer;
@@ -844,6 +1136,18 @@ static T_UNUSED void t_open_(struct cl *cl, u_int64_t buffer)
 	struct capkm_buffer_open a = { .buffer = buffer };
 
 	T_OK(cl, BUFFER_OPEN, &a);
+}
+
+static T_UNUSED u_int64_t t_buffer_(struct cl *cl, u_int64_t bytes, unsigned int flags)
+{
+	return t_buffer_on_(cl, 0, bytes, flags);
+}
+
+static T_UNUSED int t_export(struct cl *cl, u_int64_t buffer)
+{
+	struct capkm_buffer_export a = { .buffer = buffer };
+
+	return t_call(cl, CAPKM_NR_BUFFER_EXPORT, &a);
 }
 
 static T_UNUSED int t_drop(struct cl *cl, u_int64_t buffer)
@@ -910,6 +1214,39 @@ static T_UNUSED void t_ranges_are_(struct cl *cl, u_int64_t buffer,
 	t_die("buffer %" PRIu64 " has other ranges", buffer);
 }
 
+/* The last writers are exactly these (start, end, session, stream, sequence). */
+#define t_writers_are(cl, buffer, ...) (T_AT, t_writers_are_(cl, buffer,		\
+	(const struct capkm_writer[]){ __VA_ARGS__ },				\
+	sizeof((const struct capkm_writer[]){ __VA_ARGS__ }) /			\
+	sizeof(struct capkm_writer)))
+#define t_no_writers(cl, buffer) (T_AT, t_writers_are_(cl, buffer, NULL, 0))
+static T_UNUSED void t_writers_are_(struct cl *cl, u_int64_t buffer,
+				    const struct capkm_writer *want, size_t n)
+{
+	struct capkm_writer got[32];
+	struct capkm_buffer_query a = {
+		.buffer = buffer, .writers_len = ARRAY_SIZE(got),
+		.writers_uptr = t_ptr(got),
+	};
+	bool same;
+
+	T_OK(cl, BUFFER_QUERY, &a);
+	same = a.out_writers == n;
+	for (size_t i = 0; same && i < n; i++)
+		same = !memcmp(&got[i], &want[i], sizeof(*want));
+	if (same)
+		return;
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "# expected [%llu,%llu) session %llu stream %llu at %llu\n",
+			want[i].start, want[i].end, want[i].session, want[i].stream,
+			want[i].sequence);
+	for (size_t i = 0; i < a.out_writers && i < ARRAY_SIZE(got); i++)
+		fprintf(stderr, "# found    [%llu,%llu) session %llu stream %llu at %llu\n",
+			got[i].start, got[i].end, got[i].session, got[i].stream,
+			got[i].sequence);
+	t_die("buffer %" PRIu64 " has other writers", buffer);
+}
+
 struct t_enter {
 	int rc;
 	unsigned int result;
@@ -928,7 +1265,7 @@ static T_UNUSED struct t_enter t_try_enter(struct cl *cl, u_int64_t stream,
 {
 	struct t_enter e;
 	struct capkm_scope_enter a = {
-		.flags = flags, .place.stream = stream,
+		.flags = flags, .place = t_place(stream),
 		.reads_uptr = t_ptr(reads), .reads_len = n_reads,
 		.writes_uptr = t_ptr(writes), .writes_len = n_writes,
 		.label_uptr = t_ptr(label), .label_len = label ? strlen(label) : 0,
@@ -988,14 +1325,24 @@ static T_UNUSED int t_try_exit(struct cl *cl, u_int64_t scope)
 	return t_call(cl, CAPKM_NR_SCOPE_EXIT, &a);
 }
 
-/* Well; returns the failure that the bytes carry all the same, 0 if none. */
+/*
+ * Well, and finished or only enqueued; returns the failure that the bytes carry
+ * all the same, 0 if none.
+ */
 #define t_exit(cl, scope) (T_AT, t_exit_(cl, scope))
-static T_UNUSED u_int64_t t_exit_(struct cl *cl, u_int64_t scope)
+#define t_exit_enqueued(cl, scope) (T_AT, t_exit_flags_(cl, scope, 0))
+static T_UNUSED u_int64_t t_exit_flags_(struct cl *cl, u_int64_t scope,
+					unsigned int flags)
 {
-	struct capkm_scope_exit a = { .scope = scope };
+	struct capkm_scope_exit a = { .scope = scope, .flags = flags };
 
 	T_OK(cl, SCOPE_EXIT, &a);
 	return a.out_failure;
+}
+
+static T_UNUSED u_int64_t t_exit_(struct cl *cl, u_int64_t scope)
+{
+	return t_exit_flags_(cl, scope, CAPKM_SCOPE_EXIT_F_COMPLETE);
 }
 
 /* Badly; returns the failure. */
@@ -1013,15 +1360,28 @@ static T_UNUSED u_int64_t t_exit_failed_(struct cl *cl, u_int64_t scope,
 	return a.out_failure;
 }
 
-/* A scope that is entered and left well, or badly. */
+/* A scope that is entered and left well, or badly. Returns the slot's sequence. */
 #define t_write(...) (T_AT, t_write_(__VA_ARGS__))
-static T_UNUSED void t_write_(struct cl *cl, u_int64_t stream,
-			      const struct capkm_claim *writes, size_t n)
+#define t_write_enqueued(cl, stream, ...) \
+	(T_AT, t_write_flags_(cl, stream, 0, __VA_ARGS__))
+static T_UNUSED u_int64_t t_write_flags_(struct cl *cl, u_int64_t stream,
+					 unsigned int flags,
+					 const struct capkm_claim *writes, size_t n)
 {
-	u_int64_t f = t_exit_(cl, t_enter_(cl, stream, NULL, 0, writes, n));
+	struct capkm_scope_exit a = {
+		.scope = t_enter_(cl, stream, NULL, 0, writes, n), .flags = flags,
+	};
 
-	if (f)
-		t_die("a scope that went well carries failure %" PRIu64, f);
+	T_OK(cl, SCOPE_EXIT, &a);
+	if (a.out_failure)
+		t_die("a scope that went well carries failure %llu", a.out_failure);
+	return a.out_sequence;
+}
+
+static T_UNUSED u_int64_t t_write_(struct cl *cl, u_int64_t stream,
+				   const struct capkm_claim *writes, size_t n)
+{
+	return t_write_flags_(cl, stream, CAPKM_SCOPE_EXIT_F_COMPLETE, writes, n);
 }
 
 #define t_fail(...) (T_AT, t_fail_(__VA_ARGS__))
@@ -1040,16 +1400,21 @@ static T_UNUSED u_int64_t t_fail_(struct cl *cl, u_int64_t stream,
 struct t_check {
 	unsigned int result;
 	unsigned int reports;
+	unsigned int unconfirmed;
 	u_int64_t sequence;
 	struct capkm_report r[T_REPORTS];
 };
 
 #define t_check(...) (T_AT, t_check_(__VA_ARGS__))
-static T_UNUSED struct t_check t_check_(struct cl *cl, const struct capkm_claim *claims,
-					size_t n)
+/* With CAPKM_CHECK_F_* and their sequence, 0 if none. */
+#define t_check_flags(...) (T_AT, t_check_flags_(__VA_ARGS__))
+static T_UNUSED struct t_check t_check_flags_(struct cl *cl, unsigned int flags,
+					      u_int64_t since,
+					      const struct capkm_claim *claims, size_t n)
 {
 	struct t_check c;
 	struct capkm_check a = {
+		.flags = flags, .since = since,
 		.claims_uptr = t_ptr(claims), .claims_len = n,
 		.reports_uptr = t_ptr(c.r), .reports_len = T_REPORTS,
 	};
@@ -1058,10 +1423,17 @@ static T_UNUSED struct t_check t_check_(struct cl *cl, const struct capkm_claim 
 	T_OK(cl, CHECK, &a);
 	c.result = a.out_result;
 	c.reports = a.out_reports;
+	c.unconfirmed = a.out_unconfirmed;
 	c.sequence = a.out_sequence;
-	if ((c.result == CAPKM_CLEAN) != !c.reports)
+	if ((c.result == CAPKM_CLEAN || c.result == CAPKM_CHANGED) != !c.reports)
 		t_die("CHECK: result %u with %u reports", c.result, c.reports);
 	return c;
+}
+
+static T_UNUSED struct t_check t_check_(struct cl *cl, const struct capkm_claim *claims,
+					size_t n)
+{
+	return t_check_flags_(cl, 0, 0, claims, n);
 }
 
 /* The range may be read. */
@@ -1076,6 +1448,36 @@ static T_UNUSED void t_is_clean_(struct cl *cl, u_int64_t b, u_int64_t start,
 		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64
 		      " is not clean: failure %llu, kind %u, \"%s\"",
 		      start, end, b, c.r[0].failure, c.r[0].kind, c.r[0].text);
+}
+
+/* The range is clean, and some of it is not confirmed; the report names who. */
+#define t_is_pending(cl, b, start, end) (T_AT, t_is_pending_(cl, b, start, end))
+static T_UNUSED struct capkm_report t_is_pending_(struct cl *cl, u_int64_t b,
+						  u_int64_t start, u_int64_t end)
+{
+	struct capkm_claim claim = { b, start, end };
+	struct t_check c = t_check_flags_(cl, CAPKM_CHECK_F_CONFIRMED, 0, &claim, 1);
+
+	if (c.result != CAPKM_PENDING || c.reports != 1 || c.unconfirmed != 1 ||
+	    c.r[0].kind != CAPKM_KIND_UNCONFIRMED || c.r[0].buffer != b)
+		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64 ": result %u, %u reports, %u "
+		      "unconfirmed, kind %u, expected PENDING", start, end, b, c.result,
+		      c.reports, c.unconfirmed, c.r[0].kind);
+	return c.r[0];
+}
+
+/* The range is clean and confirmed. */
+#define t_is_confirmed(cl, b, start, end) (T_AT, t_is_confirmed_(cl, b, start, end))
+static T_UNUSED void t_is_confirmed_(struct cl *cl, u_int64_t b, u_int64_t start,
+				     u_int64_t end)
+{
+	struct capkm_claim claim = { b, start, end };
+	struct t_check c = t_check_flags_(cl, CAPKM_CHECK_F_CONFIRMED, 0, &claim, 1);
+
+	if (c.result != CAPKM_CLEAN || c.unconfirmed)
+		t_die("[%" PRIu64 ",%" PRIu64 ") of %" PRIu64 ": result %u, failure %llu, "
+		      "kind %u, %u unconfirmed", start, end, b, c.result, c.r[0].failure,
+		      c.r[0].kind, c.unconfirmed);
 }
 
 /* The range is tainted by @failure and nothing else decides; its report. */
@@ -1163,13 +1565,155 @@ static T_UNUSED void t_written_(struct cl *cl, const struct capkm_claim *claims,
 	T_OK(cl, WRITTEN, &a);
 }
 
+/* ------------------------------------------- confirmation, faults and errors */
+
+static T_UNUSED int t_try_confirm(struct cl *cl, u_int64_t stream, u_int64_t sequence,
+				  unsigned int flags)
+{
+	struct capkm_stream_confirm a = {
+		.place = t_place(stream), .sequence = sequence, .flags = flags,
+	};
+
+	return t_call(cl, CAPKM_NR_STREAM_CONFIRM, &a);
+}
+
+/* Up to @sequence; returns the ranges that are left. */
+#define t_confirm_to(cl, stream, sequence) (T_AT, t_confirm_to_(cl, stream, sequence))
+static T_UNUSED u_int64_t t_confirm_to_(struct cl *cl, u_int64_t stream,
+					u_int64_t sequence)
+{
+	struct capkm_stream_confirm a = {
+		.place = t_place(stream), .sequence = sequence,
+	};
+
+	T_OK(cl, STREAM_CONFIRM, &a);
+	return a.out_unconfirmed;
+}
+
+/* All that the slot has done so far. */
+#define t_confirm(cl, stream) (T_AT, t_confirm_(cl, stream))
+static T_UNUSED void t_confirm_(struct cl *cl, u_int64_t stream)
+{
+	u_int64_t left = t_confirm_to_(cl, stream, t_slot_(cl, stream).out_sequence);
+
+	if (left)
+		t_die("%" PRIu64 " ranges are left after all was confirmed", left);
+}
+
+/* All that the client has done so far on the device of the stream. */
+#define t_confirm_device(cl, stream) (T_AT, t_confirm_device_(cl, stream))
+static T_UNUSED void t_confirm_device_(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_stream_confirm a = {
+		.flags = CAPKM_STREAM_CONFIRM_F_DEVICE, .place = t_place(stream),
+		.sequence = t_domain_query_(cl).out_sequence,
+	};
+
+	T_OK(cl, STREAM_CONFIRM, &a);
+	if (a.out_unconfirmed)
+		t_die("%llu ranges are left after all was confirmed", a.out_unconfirmed);
+}
+
+static T_UNUSED int t_try_fault(struct cl *cl, u_int64_t stream)
+{
+	struct capkm_stream_fault a = { .place = t_place(stream) };
+
+	return t_call(cl, CAPKM_NR_STREAM_FAULT, &a);
+}
+
+/* Returns the failure. */
+#define t_fault(cl, stream, text) (T_AT, t_fault_(cl, stream, text))
+static T_UNUSED u_int64_t t_fault_(struct cl *cl, u_int64_t stream, const char *text)
+{
+	struct capkm_stream_fault a = {
+		.place = t_place(stream), .code = 700, .text_uptr = t_ptr(text),
+		.text_len = text ? strlen(text) : 0,
+	};
+
+	T_OK(cl, STREAM_FAULT, &a);
+	if (!a.out_failure || !a.out_epoch)
+		t_die("STREAM_FAULT: failure %llu, epoch %llu", a.out_failure, a.out_epoch);
+	return a.out_failure;
+}
+
+/* @gpu: T_GPU(n), 0 for the host. */
+static T_UNUSED int t_try_renew(struct cl *cl, u_int64_t gpu)
+{
+	struct capkm_context_renew a = { .device[0] = gpu >> 56 };
+
+	return t_call(cl, CAPKM_NR_CONTEXT_RENEW, &a);
+}
+
+/* Returns the epoch. */
+#define t_renew(cl, gpu) (T_AT, t_renew_(cl, gpu))
+static T_UNUSED u_int64_t t_renew_(struct cl *cl, u_int64_t gpu)
+{
+	struct capkm_context_renew a = { .device[0] = gpu >> 56 };
+
+	T_OK(cl, CONTEXT_RENEW, &a);
+	return a.out_epoch;
+}
+
+static T_UNUSED int t_device_fault(struct cl *cl, u_int64_t gpu, const char *text,
+				   unsigned int *clients)
+{
+	struct capkm_device_fault a = {
+		.device[0] = gpu >> 56, .code = 79, .text_uptr = t_ptr(text),
+		.text_len = text ? strlen(text) : 0,
+	};
+	int rc = t_call(cl, CAPKM_NR_DEVICE_FAULT, &a);
+
+	*clients = rc ? 0 : a.out_clients;
+	return rc;
+}
+
+#define T_ERRORS 48
+struct t_flush {
+	int rc;
+	unsigned int reports;
+	u_int64_t left, dropped;
+	struct capkm_report r[T_ERRORS];
+};
+
+/* With room for @n errors. */
+static T_UNUSED struct t_flush t_try_flush(struct cl *cl, u_int64_t stream,
+					   unsigned int flags, unsigned int n)
+{
+	struct t_flush f;
+	struct capkm_stream_flush a = {
+		.flags = flags, .place = t_place(stream), .reports_len = n,
+		.reports_uptr = n ? t_ptr(f.r) : 0,
+	};
+
+	memset(&f, 0xcc, sizeof(f));
+	f.rc = t_call(cl, CAPKM_NR_STREAM_FLUSH, &a);
+	f.reports = a.out_reports;
+	f.left = a.out_left;
+	f.dropped = a.out_dropped;
+	return f;
+}
+
+#define t_flush(cl, stream, flags) (T_AT, t_flush_(cl, stream, flags, T_ERRORS))
+#define t_flush_some(cl, stream, flags, n) (T_AT, t_flush_(cl, stream, flags, n))
+static T_UNUSED struct t_flush t_flush_(struct cl *cl, u_int64_t stream,
+					unsigned int flags, unsigned int n)
+{
+	struct t_flush f = t_try_flush(cl, stream, flags, n);
+
+	if (f.rc)
+		t_die("STREAM_FLUSH: %d (%s)", f.rc, strerror(-f.rc));
+	if (f.reports > n)
+		t_die("STREAM_FLUSH: %u reports in room for %u", f.reports, n);
+	return f;
+}
+
 /* ------------------------------------------------------------------ windows */
 
 #define t_prepare(cl, stream) (T_AT, t_prepare_(cl, stream, 0))
 #define t_prepare_cookie(cl, stream, cookie) (T_AT, t_prepare_(cl, stream, cookie))
 static T_UNUSED u_int64_t t_prepare_(struct cl *cl, u_int64_t stream, u_int64_t cookie)
 {
-	struct capkm_window_prepare a = { .place.stream = stream, .cookie = cookie };
+	struct capkm_window_prepare a = { .place = t_place(stream), .cookie = cookie };
 
 	T_OK(cl, WINDOW_PREPARE, &a);
 	if (a.out_state != CAPKM_WINDOW_PREPARE || !a.out_window)
@@ -1184,7 +1728,7 @@ struct t_state {
 
 static T_UNUSED struct t_state t_try_prepare(struct cl *cl, u_int64_t stream)
 {
-	struct capkm_window_prepare a = { .place.stream = stream };
+	struct capkm_window_prepare a = { .place = t_place(stream) };
 	int rc = t_call(cl, CAPKM_NR_WINDOW_PREPARE, &a);
 
 	return (struct t_state){ rc, a.out_state };
@@ -1193,7 +1737,7 @@ static T_UNUSED struct t_state t_try_prepare(struct cl *cl, u_int64_t stream)
 static T_UNUSED struct t_state t_try_begin(struct cl *cl, u_int64_t stream,
 					   unsigned int flags)
 {
-	struct capkm_window_begin a = { .place.stream = stream, .flags = flags };
+	struct capkm_window_begin a = { .place = t_place(stream), .flags = flags };
 	int rc = t_call(cl, CAPKM_NR_WINDOW_BEGIN, &a);
 
 	return (struct t_state){ rc, a.out_state };
@@ -1202,7 +1746,7 @@ static T_UNUSED struct t_state t_try_begin(struct cl *cl, u_int64_t stream,
 static T_UNUSED struct t_state t_try_end(struct cl *cl, u_int64_t stream,
 					 unsigned int flags)
 {
-	struct capkm_window_end a = { .place.stream = stream, .flags = flags };
+	struct capkm_window_end a = { .place = t_place(stream), .flags = flags };
 	int rc = t_call(cl, CAPKM_NR_WINDOW_END, &a);
 
 	return (struct t_state){ rc, a.out_state };
@@ -1211,7 +1755,7 @@ static T_UNUSED struct t_state t_try_end(struct cl *cl, u_int64_t stream,
 #define t_begin(cl, stream) (T_AT, t_begin_(cl, stream))
 static T_UNUSED u_int64_t t_begin_(struct cl *cl, u_int64_t stream)
 {
-	struct capkm_window_begin a = { .place.stream = stream };
+	struct capkm_window_begin a = { .place = t_place(stream) };
 
 	T_OK(cl, WINDOW_BEGIN, &a);
 	return a.out_window;
@@ -1228,10 +1772,79 @@ static T_UNUSED u_int64_t t_record_(struct cl *cl, u_int64_t stream)
 	return w;
 }
 
+static T_UNUSED struct capkm_window_prepare
+t_try_prepare_flags(struct cl *cl, u_int64_t stream, u_int64_t parent,
+		    unsigned int flags, int *rc)
+{
+	struct capkm_window_prepare a = {
+		.flags = flags, .place = t_place(stream), .parent = parent,
+	};
+
+	*rc = t_call(cl, CAPKM_NR_WINDOW_PREPARE, &a);
+	return a;
+}
+
+/* A child of the recording window @parent; a strict window. */
+#define t_prepare_child(cl, stream, parent) \
+	(T_AT, t_prepare_flags_(cl, stream, parent, 0))
+#define t_prepare_strict(cl, stream) \
+	(T_AT, t_prepare_flags_(cl, stream, 0, CAPKM_WINDOW_PREPARE_F_STRICT))
+static T_UNUSED u_int64_t t_prepare_flags_(struct cl *cl, u_int64_t stream,
+					   u_int64_t parent, unsigned int flags)
+{
+	struct capkm_window_prepare a;
+	int rc;
+
+	a = t_try_prepare_flags(cl, stream, parent, flags, &rc);
+	if (rc)
+		t_die("WINDOW_PREPARE: %d (%s)", rc, strerror(-rc));
+	return a.out_window;
+}
+
+/* Prepares and begins it. */
+#define t_record_child(cl, stream, parent) (T_AT, t_record_child_(cl, stream, parent))
+static T_UNUSED u_int64_t t_record_child_(struct cl *cl, u_int64_t stream,
+					  u_int64_t parent)
+{
+	u_int64_t w = t_prepare_flags_(cl, stream, parent, 0);
+
+	t_begin_(cl, stream);
+	return w;
+}
+
+struct t_joined {
+	int rc;
+	unsigned int state;
+	unsigned int result;
+};
+
+static T_UNUSED struct t_joined t_try_join(struct cl *cl, u_int64_t window,
+					   u_int64_t stream, unsigned int flags)
+{
+	struct capkm_window_join a = {
+		.flags = flags, .window = window, .place = t_place(stream),
+	};
+	int rc = t_call(cl, CAPKM_NR_WINDOW_JOIN, &a);
+
+	return (struct t_joined){ rc, a.out_state, a.out_result };
+}
+
+/* The slot of @stream records in @window from now on. */
+#define t_join(cl, window, stream) (T_AT, t_join_(cl, window, stream))
+static T_UNUSED void t_join_(struct cl *cl, u_int64_t window, u_int64_t stream)
+{
+	struct t_joined j = t_try_join(cl, window, stream, 0);
+
+	if (j.rc)
+		t_die("WINDOW_JOIN: %d (%s), state %u", j.rc, strerror(-j.rc), j.state);
+	if (j.result != CAPKM_CLEAN)
+		t_die("WINDOW_JOIN: result %u, state %u", j.result, j.state);
+}
+
 #define t_end(cl, stream) (T_AT, t_end_(cl, stream))
 static T_UNUSED struct capkm_window_end t_end_(struct cl *cl, u_int64_t stream)
 {
-	struct capkm_window_end a = { .place.stream = stream };
+	struct capkm_window_end a = { .place = t_place(stream) };
 
 	T_OK(cl, WINDOW_END, &a);
 	return a;
@@ -1324,7 +1937,7 @@ static T_UNUSED struct t_seal t_refuse_(struct cl *cl, u_int64_t window,
 #define t_abort(cl, stream) (T_AT, t_abort_(cl, stream))
 static T_UNUSED u_int64_t t_abort_(struct cl *cl, u_int64_t stream)
 {
-	struct capkm_window_abort a = { .place.stream = stream };
+	struct capkm_window_abort a = { .place = t_place(stream) };
 
 	T_OK(cl, WINDOW_ABORT, &a);
 	return a.out_window;
@@ -1337,19 +1950,45 @@ static T_UNUSED int t_abandon(struct cl *cl, u_int64_t window)
 	return t_call(cl, CAPKM_NR_WINDOW_ABANDON, &a);
 }
 
+struct t_wait {
+	int rc;
+	u_int64_t window, left;
+	unsigned int state, kind;
+};
+
+/* By id, or with @window 0 by the slot of @stream. */
+static T_UNUSED struct t_wait t_wait(struct cl *cl, u_int64_t window, u_int64_t stream,
+				     u_int64_t timeout_ns)
+{
+	struct capkm_window_wait a = {
+		.window = window, .place = t_place(stream), .timeout_ns = timeout_ns,
+	};
+	int rc = t_call(cl, CAPKM_NR_WINDOW_WAIT, &a);
+
+	return (struct t_wait){
+		rc, a.out_window, a.timeout_ns, a.out_state, a.out_kind
+	};
+}
+
+#define T_MEMBERS 16
 struct t_window {
 	struct capkm_window_query q;
 	struct capkm_report r[4];
+	struct capkm_member m[T_MEMBERS];
 };
 
 #define t_window(cl, window) (T_AT, t_window_(cl, window))
 static T_UNUSED struct t_window t_window_(struct cl *cl, u_int64_t window)
 {
-	struct t_window w = { .q.window = window, .q.reports_len = 4 };
+	struct t_window w = {
+		.q.window = window, .q.reports_len = 4, .q.members_len = T_MEMBERS,
+	};
 
 	w.q.reports_uptr = t_ptr(w.r);
+	w.q.members_uptr = t_ptr(w.m);
 	T_OK(cl, WINDOW_QUERY, &w.q);
 	w.q.reports_uptr = 0;
+	w.q.members_uptr = 0;
 	return w;
 }
 
@@ -1470,7 +2109,7 @@ static T_UNUSED struct t_replay t_try_replay(struct cl *cl, u_int64_t graph,
 {
 	struct t_replay t;
 	struct capkm_graph_replay_begin a = {
-		.graph = graph, .place.stream = stream, .reports_len = 1,
+		.graph = graph, .place = t_place(stream), .reports_len = 1,
 		.reports_uptr = t_ptr(&t.r),
 	};
 
@@ -1498,12 +2137,14 @@ static T_UNUSED int t_try_replay_end(struct cl *cl, u_int64_t graph)
 	return t_call(cl, CAPKM_NR_GRAPH_REPLAY_END, &a);
 }
 
-/* Well, or with @text badly; returns the failure, 0 if none. */
+/* Well, and finished, or with @text badly; returns the failure, 0 if none. */
 #define t_replay_end(cl, graph, text) (T_AT, t_replay_end_(cl, graph, text))
-static T_UNUSED u_int64_t t_replay_end_(struct cl *cl, u_int64_t graph, const char *text)
+#define t_replay_end_enqueued(cl, graph) (T_AT, t_replay_end_flags_(cl, graph, NULL, 0))
+static T_UNUSED u_int64_t t_replay_end_flags_(struct cl *cl, u_int64_t graph,
+					      const char *text, unsigned int flags)
 {
 	struct capkm_graph_replay_end a = {
-		.graph = graph, .flags = text ? CAPKM_SCOPE_EXIT_F_FAILED : 0,
+		.graph = graph, .flags = text ? CAPKM_SCOPE_EXIT_F_FAILED : flags,
 		.kind = text ? CAPKM_KIND_DRIVER : 0, .code = text ? 719 : 0,
 		.text_uptr = t_ptr(text), .text_len = text ? strlen(text) : 0,
 	};
@@ -1512,12 +2153,50 @@ static T_UNUSED u_int64_t t_replay_end_(struct cl *cl, u_int64_t graph, const ch
 	return a.out_failure;
 }
 
-#define t_replay(cl, graph, stream) (T_AT, t_replay_(cl, graph, stream))
-static T_UNUSED void t_replay_(struct cl *cl, u_int64_t graph, u_int64_t stream)
+static T_UNUSED u_int64_t t_replay_end_(struct cl *cl, u_int64_t graph, const char *text)
+{
+	return t_replay_end_flags_(cl, graph, text, CAPKM_SCOPE_EXIT_F_COMPLETE);
+}
+
+#define t_replay(cl, graph, stream) \
+	(T_AT, t_replay_(cl, graph, stream, CAPKM_SCOPE_EXIT_F_COMPLETE))
+#define t_replay_enqueued(cl, graph, stream) (T_AT, t_replay_(cl, graph, stream, 0))
+static T_UNUSED void t_replay_(struct cl *cl, u_int64_t graph, u_int64_t stream,
+			       unsigned int flags)
 {
 	t_replay_begin_(cl, graph, stream);
-	if (t_replay_end_(cl, graph, NULL))
+	if (t_replay_end_flags_(cl, graph, NULL, flags))
 		t_die("a replay that went well has a failure");
+}
+
+/* Replaces the claims of @graph with those of @window, or is refused. */
+static T_UNUSED struct t_seal t_try_update(struct cl *cl, u_int64_t graph,
+					   u_int64_t window, unsigned int flags)
+{
+	struct t_seal s;
+	struct capkm_graph_update a = {
+		.flags = flags, .graph = graph, .window = window, .reports_len = 4,
+		.reports_uptr = t_ptr(s.r),
+	};
+
+	memset(&s, 0xcc, sizeof(s));
+	s.rc = t_call(cl, CAPKM_NR_GRAPH_UPDATE, &a);
+	s.result = a.out_result;
+	s.reports = a.out_reports;
+	s.graph = graph;
+	return s;
+}
+
+#define t_update(cl, graph, window) (T_AT, t_update_(cl, graph, window))
+static T_UNUSED void t_update_(struct cl *cl, u_int64_t graph, u_int64_t window)
+{
+	struct t_seal s = t_try_update(cl, graph, window, 0);
+
+	if (s.rc)
+		t_die("GRAPH_UPDATE: %d (%s)", s.rc, strerror(-s.rc));
+	if (s.result != CAPKM_CLEAN || s.reports)
+		t_die("GRAPH_UPDATE: result %u, %u reports \"%s\"", s.result, s.reports,
+		      s.r[0].text);
 }
 
 static T_UNUSED int t_destroy(struct cl *cl, u_int64_t graph)
@@ -1622,6 +2301,32 @@ static T_UNUSED void t_dump_report(FILE *f, const struct capkm_report *r)
 		r->carriers, r->hops, r->label, r->text);
 }
 
+/* A slot of @cl, and the errors that wait there, each with its stream. */
+static T_UNUSED void t_dump_slot(FILE *f, struct cl *cl, u_int64_t id)
+{
+	struct capkm_stream_query s = { .place = t_place(id) };
+	int e = t_call(cl, CAPKM_NR_STREAM_QUERY, &s);
+	struct t_flush x;
+
+	if (e) {
+		fprintf(f, "slot of %" PRIx64 ": %d\n", id, e);
+		return;
+	}
+	fprintf(f, "slot %u of %" PRIx64 ": state %u window %llu owner %llu scopes %llu "
+		"sequence %llu confirmed %llu unconfirmed %llu failure %llu epoch %llu "
+		"queued %u\n", s.out_slot, id, s.out_state, s.out_window, s.out_owner,
+		s.out_scopes, s.out_sequence, s.out_confirmed, s.out_unconfirmed,
+		s.out_failure, s.out_epoch, s.out_queued);
+	x = t_try_flush(cl, id, CAPKM_STREAM_FLUSH_F_PEEK | CAPKM_STREAM_FLUSH_F_EVERY,
+			T_ERRORS);
+	if (x.rc)
+		return;
+	fprintf(f, "\terrors %u left %" PRIu64 " dropped %" PRIu64 "\n", x.reports,
+		x.left, x.dropped);
+	for (unsigned int i = 0; i < x.reports; i++)
+		t_dump_report(f, &x.r[i]);
+}
+
 static T_UNUSED char *t_dump(struct cl *cl)
 {
 	char *text = NULL;
@@ -1634,20 +2339,26 @@ static T_UNUSED char *t_dump(struct cl *cl)
 	if (!rc)
 		fprintf(f, ": %llu session %llu state %u mode %o sessions %u sequence %llu "
 			"buffers %llu streams %llu scopes %llu windows %llu orphans %llu "
-			"graphs %llu failures %llu claims %llu reports %llu history %llu",
+			"graphs %llu failures %llu claims %llu reports %llu history %llu "
+			"clients %u faulted %u unconfirmed %llu",
 			d.out_domain, d.out_session, d.out_state, d.out_mode, d.out_sessions,
 			d.out_sequence, d.out_buffers, d.out_streams, d.out_scopes,
 			d.out_windows, d.out_orphans, d.out_graphs, d.out_failures,
-			d.out_claims, d.out_reports, d.out_history);
+			d.out_claims, d.out_reports, d.out_history, d.out_clients,
+			d.out_faulted, d.out_unconfirmed);
 	fprintf(f, "\n");
 	for (u_int64_t id = 1; !rc && id <= T_DUMP_IDS; id++) {
+		struct capkm_writer writers[16];
 		struct t_buffer b = {
 			.q = { .buffer = id, .ranges_len = T_RANGES,
-			       .ranges_uptr = t_ptr(b.r) },
+			       .ranges_uptr = t_ptr(b.r),
+			       .writers_len = ARRAY_SIZE(writers),
+			       .writers_uptr = t_ptr(writers) },
 		};
 		struct t_window w = {
 			.q = { .window = id, .reports_len = 2,
-			       .reports_uptr = t_ptr(w.r) },
+			       .reports_uptr = t_ptr(w.r),
+			       .members_len = T_MEMBERS, .members_uptr = t_ptr(w.m) },
 		};
 		struct t_failure x = t_try_failure(cl, id, 0);
 		int e;
@@ -1663,6 +2374,11 @@ static T_UNUSED char *t_dump(struct cl *cl)
 				fprintf(f, "\t[%llu,%llu) %llu state %u kind %u\n",
 					b.r[i].start, b.r[i].end, b.r[i].id, b.r[i].state,
 					b.r[i].kind);
+			for (u_int32_t i = 0; i < b.q.out_writers; i++)
+				fprintf(f, "\t[%llu,%llu) writer %llu %llu at %llu\n",
+					writers[i].start, writers[i].end,
+					writers[i].session, writers[i].stream,
+					writers[i].sequence);
 		} else if (e != -ENOENT) {
 			fprintf(f, "buffer %" PRIu64 ": %d\n", id, e);
 		}
@@ -1672,13 +2388,18 @@ static T_UNUSED char *t_dump(struct cl *cl)
 				"%llu slot %u state %u verdict %u cache %u doomed %u "
 				"recorded %llu bytes %llu inputs %llu retained %llu/%llu "
 				"launches %llu foreign %llu failures %llu after %llu closed "
-				"%d\n", w.q.window, w.q.out_owner, w.q.out_session,
+				"%d parent %llu escaped %llu children %u members %u\n", w.q.window, w.q.out_owner, w.q.out_session,
 				w.q.out_cookie, w.q.out_graph, w.q.out_slot, w.q.out_state,
 				w.q.out_verdict, w.q.out_capture_cache, w.q.out_doomed,
 				w.q.out_recorded, w.q.out_bytes, w.q.out_inputs,
 				w.q.out_retained, w.q.out_retained_bytes, w.q.out_launches,
 				w.q.out_foreign_launches, w.q.out_failures,
-				w.q.out_failed_after, !!w.q.out_closed_ns);
+				w.q.out_failed_after, !!w.q.out_closed_ns, w.q.out_parent,
+				w.q.out_escaped, w.q.out_children, w.q.out_members);
+			for (u_int32_t i = 0; i < w.q.out_members && i < T_MEMBERS; i++)
+				fprintf(f, "\tmember %u on %u: scopes %u stream %llu "
+					"launches %llu\n", w.m[i].slot, w.m[i].device[0],
+					w.m[i].scopes, w.m[i].stream, w.m[i].launches);
 			for (u_int32_t i = 0; i < w.q.out_reports && i < 2; i++)
 				t_dump_report(f, &w.r[i]);
 		} else if (e != -ENOENT) {
@@ -1699,10 +2420,12 @@ static T_UNUSED char *t_dump(struct cl *cl)
 			if (!set)
 				fprintf(f, "graph %llu: window %llu writes %llu inputs %llu "
 					"seen %llu retained %llu replays %llu failed %llu "
-					"replaying %u\n", g.q.graph, g.q.out_window,
+					"replaying %u updates %llu/%llu\n",
+					g.q.graph, g.q.out_window,
 					g.q.out_writes, g.q.out_inputs, g.q.out_seen,
 					g.q.out_retained, g.q.out_replays,
-					g.q.out_failed_replays, g.q.out_replaying);
+					g.q.out_failed_replays, g.q.out_replaying,
+					g.q.out_updates, g.q.out_failed_updates);
 			for (u_int32_t i = 0; i < g.q.out_claims && i < 32; i++)
 				fprintf(f, "\tset %u: %llu [%llu,%llu)\n", set,
 					g.c[i].buffer, g.c[i].start, g.c[i].end);
@@ -1715,18 +2438,10 @@ static T_UNUSED char *t_dump(struct cl *cl)
 				fprintf(f, "\tcarrier %llu [%llu,%llu)\n", x.c[i].buffer,
 					x.c[i].start, x.c[i].end);
 		}
-		if (id <= 8) {
-			struct capkm_stream_query s = { .place.stream = id };
-
-			e = t_call(cl, CAPKM_NR_STREAM_QUERY, &s);
-			if (e)
-				fprintf(f, "slot of %" PRIu64 ": %d\n", id, e);
-			else
-				fprintf(f, "slot %u: state %u window %llu owner %llu scopes "
-					"%llu sequence %llu\n", s.out_slot, s.out_state,
-					s.out_window, s.out_owner, s.out_scopes,
-					s.out_sequence);
-		}
+		if (id <= 8)
+			t_dump_slot(f, cl, id);
+		if (id <= 4)
+			t_dump_slot(f, cl, T_GPU(1) | id);
 	}
 	fclose(f);
 	return text;
