@@ -4,30 +4,66 @@
  *
  * The end of a client
  * -------------------
- * The engine wants to know when the process that opened the session is gone,
- * however long the description lives on: in a child, in another process that
- * shares the file table, in a message under way. There are three who see it;
- * telling the engine twice is harmless.
+ * A client is a process image: a thread group and its mm. The engine wants to
+ * know when it is gone, however long the description lives on: in a child, in
+ * another process that shares the file table, in a message or a ring under way.
+ * Each client has a struct capkm_watch: the opener from open on, another one from
+ * its SESSION_JOIN on. There are several who see the end; telling the engine
+ * twice is harmless, and it is told which image it was, so that the client that
+ * a new image of the same process has become is not ended by the old one's end.
  *
- *  - flush: when the process ends, its last thread closes the file table. By
- *    then signal->live is 0. Exec closes a close-on-exec descriptor when there
- *    is no way back to the old program any more, before it changes the mm. A
- *    descriptor that is not close-on-exec may be closed later, under a new mm.
- *  - the backstop, for a process that has no descriptor any more or whose file
- *    table outlives it: the kernel wakes pid->wait_pidfd when the leader has
- *    become a zombie and no other thread is left. The callback runs under
- *    tasklist_lock, so all it does is to queue the work that looks.
+ *  - the mm: its notifier's ->release comes when its last user is gone. That is
+ *    early in the exit of the last thread, and in an exec once there is no way
+ *    back to the old program, also if no descriptor is close-on-exec. It comes
+ *    late, or in another task, while somebody else uses the mm: a child of
+ *    vfork(), a reader of /proc.
+ *  - flush: a descriptor is closed. If the process has no live thread any more,
+ *    it has ended. If it has another mm than the client, the client has been
+ *    replaced. And if its file table has no descriptor of the session any more,
+ *    the client has left, although a child may keep the description. A process
+ *    has one file table unless its threads have unshared theirs; then a close
+ *    says nothing and its exit counts. So also does a thread that copies the
+ *    table or a descriptor in the very moment in which the last one is closed:
+ *    its copy comes too late. If the closed descriptor was the description's
+ *    last reference, flush leaves all to release, which is next.
+ *  - the backstop, for a process that has no descriptor any more, whose file
+ *    table outlives it, or whose mm somebody else uses: the kernel wakes
+ *    pid->wait_pidfd when the leader has become a zombie and no other thread is
+ *    left. The callback runs under tasklist_lock, so all it does is to queue the
+ *    work that looks.
  *  - release: the description itself is gone.
  *
- * Work and callback end before release goes on: remove_wait_queue() waits for
- * a callback that is running, after it nobody queues the work.
+ * Locks, in this order; the engine's are inside all of them:
+ *
+ *	join_lock	one SESSION_JOIN at a time, so that two threads of one
+ *			process do not make two watches. It is held while user
+ *			memory is touched, and is interruptible for that
+ *	mmap_lock	of the new client, to register the notifier
+ *	watch_lock	the list of watches. Nothing waits under it but the engine
+ *	(SRCU)		the notifier's ->release runs in a section of it, as gone_work()
+ *			does on the work queue: both take no lock but the engine's
+ *
+ * A watch is freed by release, when nobody else has the description; by a join
+ * that failed, before others rely on it; and by a later join when its image is
+ * gone. In all cases it is first taken off the list, so that no flush finds it.
+ * Then remove_wait_queue() waits for a callback that is running, after it nobody
+ * queues the work, and cancel_work_sync() waits for the work. Last
+ * mmu_notifier_unregister() calls ->release if it has not been called, and waits
+ * for it if it is running; it sleeps in synchronize_srcu(), so no lock is held
+ * that ->release takes. All of that is over before the session is released.
  */
 #include <linux/capability.h>
+#include <linux/err.h>
+#include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/list.h>
 #include <linux/miscdevice.h>
+#include <linux/mmu_notifier.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/pid.h>
+#include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -38,20 +74,32 @@
 #include <linux/workqueue.h>
 
 #include "capkm.h"
+#include "compat.h"
 #include "engine/engine.h"
 
-/* All fields are set by open and then constant. */
 struct capkm_file {
+	struct capkm_session *session;	/* set by open */
+	struct pid *opener;		/* set by open; a reference */
+	struct mutex join_lock;
+	struct mutex read_lock;		/* one reader at a time */
+	struct mutex watch_lock;
+	struct list_head watches;	/* of watch_lock */
+};
+
+/* One for each client. All but sib is set when it is made and then constant. */
+struct capkm_watch {
+	struct list_head sib;		/* in capkm_file.watches */
 	struct capkm_session *session;
-	struct pid *opener;		/* a thread group; a reference */
-	struct mm_struct *mm;		/* of the opener; pinned, never used */
-	struct wait_queue_entry wait;	/* on opener->wait_pidfd */
+	struct pid *pid;		/* a thread group; a reference */
+	struct mm_struct *mm;		/* pinned, so that no other gets its address */
+	struct mmu_notifier notifier;	/* of mm */
+	struct wait_queue_entry wait;	/* on pid->wait_pidfd */
 	struct work_struct gone_work;
 };
 
-static struct host_proc *opener(const struct capkm_file *cf)
+static struct host_proc *to_proc(struct pid *pid)
 {
-	return (struct host_proc *)cf->opener;
+	return (struct host_proc *)pid;
 }
 
 static bool is_gone(struct pid *pid)
@@ -67,68 +115,216 @@ static bool is_gone(struct pid *pid)
 	return gone;
 }
 
+static void process_ended(const struct capkm_watch *w)
+{
+	capkm_client_end(w->session, to_proc(w->pid), NULL);
+}
+
+static void image_ended(const struct capkm_watch *w)
+{
+	capkm_client_end(w->session, to_proc(w->pid), w->mm);
+}
+
 static void gone_work(struct work_struct *work)
 {
-	struct capkm_file *cf = container_of(work, struct capkm_file, gone_work);
+	struct capkm_watch *w = container_of(work, struct capkm_watch, gone_work);
 
 	/* A traced thread, or a leader whose threads go on, also wakes us. */
-	if (is_gone(cf->opener))
-		capkm_client_end(cf->session, opener(cf), NULL);
+	if (is_gone(w->pid))
+		process_ended(w);
 }
 
 static int wake_gone(struct wait_queue_entry *wait, unsigned int mode, int sync,
 		     void *key)
 {
-	struct capkm_file *cf = container_of(wait, struct capkm_file, wait);
+	struct capkm_watch *w = container_of(wait, struct capkm_watch, wait);
 
-	queue_work(capkm_wq, &cf->gone_work);
+	queue_work(capkm_wq, &w->gone_work);
 	return 0;
+}
+
+static void mm_gone(struct mmu_notifier *notifier, struct mm_struct *mm)
+{
+	image_ended(container_of(notifier, struct capkm_watch, notifier));
+}
+
+static const struct mmu_notifier_ops mm_ops = {
+	.release	= mm_gone,
+};
+
+/* Of the current process. */
+static struct capkm_watch *watch_new(struct capkm_file *cf)
+{
+	struct capkm_watch *w;
+	int err;
+
+	/* A kernel thread is nobody's client. */
+	if (!current->mm)
+		return ERR_PTR(-ENXIO);
+
+	w = kzalloc(sizeof(*w), GFP_KERNEL_ACCOUNT);
+	if (!w)
+		return ERR_PTR(-ENOMEM);
+
+	w->session = cf->session;
+	w->mm = current->mm;
+	w->notifier.ops = &mm_ops;
+	err = mmu_notifier_register(&w->notifier, w->mm);
+	if (err) {
+		kfree(w);
+		/* A signal came. Nothing has happened yet. */
+		return ERR_PTR(err == -EINTR ? -ERESTARTSYS : err);
+	}
+
+	mmgrab(w->mm);
+	w->pid = get_pid(task_tgid(current));
+	INIT_WORK(&w->gone_work, gone_work);
+	init_waitqueue_func_entry(&w->wait, wake_gone);
+	add_wait_queue(&w->pid->wait_pidfd, &w->wait);
+
+	mutex_lock(&cf->watch_lock);
+	list_add_tail(&w->sib, &cf->watches);
+	mutex_unlock(&cf->watch_lock);
+	return w;
+}
+
+/* It is on no list any more. */
+static void watch_free(struct capkm_watch *w)
+{
+	remove_wait_queue(&w->pid->wait_pidfd, &w->wait);
+	cancel_work_sync(&w->gone_work);
+	mmu_notifier_unregister(&w->notifier, w->mm);
+	put_pid(w->pid);
+	mmdrop(w->mm);
+	kfree(w);
+}
+
+static void watch_del(struct capkm_file *cf, struct capkm_watch *w)
+{
+	mutex_lock(&cf->watch_lock);
+	list_del(&w->sib);
+	mutex_unlock(&cf->watch_lock);
+	watch_free(w);
+}
+
+static void watches_free(struct list_head *list)
+{
+	struct capkm_watch *w, *next;
+
+	list_for_each_entry_safe(w, next, list, sib)
+		watch_free(w);
+}
+
+/* Frees those whose image is gone, and says whether the current one has one. */
+static bool watch_find(struct capkm_file *cf)
+{
+	struct capkm_watch *w, *next;
+	bool found = false;
+	LIST_HEAD(gone);
+
+	mutex_lock(&cf->watch_lock);
+	list_for_each_entry_safe(w, next, &cf->watches, sib) {
+		if (w->pid == task_tgid(current) && w->mm == current->mm)
+			found = true;
+		else if (is_gone(w->pid) || !atomic_read(&w->mm->mm_users))
+			list_move(&w->sib, &gone);
+	}
+	mutex_unlock(&cf->watch_lock);
+	watches_free(&gone);
+	return found;
 }
 
 static int capkm_open(struct inode *inode, struct file *file)
 {
 	struct capkm_caller who;
 	struct capkm_file *cf;
+	struct capkm_watch *w;
 	int err;
-
-	/* A kernel thread is nobody's client. */
-	if (!current->mm)
-		return -ENXIO;
 
 	cf = kzalloc(sizeof(*cf), GFP_KERNEL_ACCOUNT);
 	if (!cf)
 		return -ENOMEM;
+	mutex_init(&cf->join_lock);
+	mutex_init(&cf->read_lock);
+	mutex_init(&cf->watch_lock);
+	INIT_LIST_HEAD(&cf->watches);
 
 	capkm_caller_init(&who);
 	err = capkm_session_open(&who, &cf->session);
-	if (err) {
-		kfree(cf);
-		return err;
+	if (err)
+		goto err_free;
+
+	w = watch_new(cf);
+	if (IS_ERR(w)) {
+		err = PTR_ERR(w);
+		goto err_session;
 	}
 
-	cf->opener = get_pid(task_tgid(current));
-	/* So that no other mm gets its address. */
-	mmgrab(current->mm);
-	cf->mm = current->mm;
-	INIT_WORK(&cf->gone_work, gone_work);
-	init_waitqueue_func_entry(&cf->wait, wake_gone);
-	add_wait_queue(&cf->opener->wait_pidfd, &cf->wait);
-
+	cf->opener = get_pid(w->pid);
 	file->private_data = cf;
 	return nonseekable_open(inode, file);
+
+err_session:
+	capkm_session_release(cf->session);
+err_free:
+	kfree(cf);
+	return err;
 }
 
+/* Is @files the table of each thread of the process that still has one? */
+static bool all_share(struct pid *pid, const struct files_struct *files)
+{
+	struct task_struct *leader, *t;
+	const struct files_struct *its;
+	bool all;
+
+	rcu_read_lock();
+	leader = pid_task(pid, PIDTYPE_TGID);
+	all = leader;
+	if (leader) {
+		for_each_thread(leader, t) {
+			/* It is compared and never followed. */
+			its = READ_ONCE(t->files);
+			if (its && its != files)
+				all = false;
+		}
+	}
+	rcu_read_unlock();
+	return all;
+}
+
+static int is_file(const void *file, struct file *other, unsigned int fd)
+{
+	return file == other;
+}
+
+/* The descriptor is off the table by now. */
 static int capkm_flush(struct file *file, fl_owner_t id)
 {
+	struct files_struct *files = current->files;
 	struct capkm_file *cf = file->private_data;
+	struct capkm_watch *w;
+	bool left;
 
-	if (task_tgid(current) != cf->opener)
+	/* Ours is the last reference: release is next. */
+	if (file_count(file) == 1)
 		return 0;
 
-	if (!atomic_read(&current->signal->live) || current->in_execve)
-		capkm_client_end(cf->session, opener(cf), NULL);
-	else if (current->mm && current->mm != cf->mm)
-		capkm_client_end(cf->session, opener(cf), current->mm);
+	/* At exit the table is nobody's any more. */
+	left = files && id == files && !iterate_fd(files, 0, is_file, file);
+
+	mutex_lock(&cf->watch_lock);
+	list_for_each_entry(w, &cf->watches, sib) {
+		if (left && all_share(w->pid, files))
+			image_ended(w);
+		if (task_tgid(current) != w->pid)
+			continue;
+		if (!atomic_read(&current->signal->live))
+			process_ended(w);
+		else if (current->mm && current->mm != w->mm)
+			image_ended(w);
+	}
+	mutex_unlock(&cf->watch_lock);
 	return 0;
 }
 
@@ -136,10 +332,8 @@ static int capkm_release(struct inode *inode, struct file *file)
 {
 	struct capkm_file *cf = file->private_data;
 
-	remove_wait_queue(&cf->opener->wait_pidfd, &cf->wait);
-	cancel_work_sync(&cf->gone_work);
+	watches_free(&cf->watches);
 	capkm_session_release(cf->session);
-	mmdrop(cf->mm);
 	put_pid(cf->opener);
 	kfree(cf);
 	return 0;
@@ -160,24 +354,155 @@ static const struct capkm_copier user_memory = {
 	.out	= copy_out,
 };
 
+static long call(struct capkm_file *cf, unsigned int nr, unsigned long arg)
+{
+	struct capkm_caller who;
+
+	capkm_caller_init(&who);
+	return capkm_call(cf->session, nr, arg, &user_memory, &who);
+}
+
+/* A new client is watched before it can have anything that its end must mend. */
+static long join(struct capkm_file *cf, unsigned long arg)
+{
+	struct capkm_watch *made = NULL;
+	struct capkm_caller who;
+	long err;
+
+	if (mutex_lock_interruptible(&cf->join_lock))
+		return -ERESTARTSYS;
+
+	if (!watch_find(cf)) {
+		made = watch_new(cf);
+		if (IS_ERR(made)) {
+			err = PTR_ERR(made);
+			goto out;
+		}
+	}
+	err = call(cf, CAPKM_NR_SESSION_JOIN, arg);
+
+	/* The call may also have joined and failed to say so. */
+	capkm_caller_init(&who);
+	if (made && !capkm_session_is_client(cf->session, &who))
+		watch_del(cf, made);
+out:
+	mutex_unlock(&cf->join_lock);
+	return err;
+}
+
 static long capkm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct capkm_file *cf = file->private_data;
-	struct capkm_caller who;
 
-	if (cmd != _IO(CAPKM_TYPE, _IOC_NR(cmd)))
-		return -ENOTTY;
+	switch (cmd) {
+	case CAPKM_IOC_SESSION_JOIN:
+		return join(cf, arg);
+	default:
+		if (cmd != _IO(CAPKM_TYPE, _IOC_NR(cmd)))
+			return -ENOTTY;
+		return call(cf, _IOC_NR(cmd), arg);
+	}
+}
+
+static int lock_reader(struct capkm_file *cf, bool wait)
+{
+	if (!wait)
+		return mutex_trylock(&cf->read_lock) ? 0 : -EAGAIN;
+	return mutex_lock_interruptible(&cf->read_lock) ? -ERESTARTSYS : 0;
+}
+
+/* An event is copied before it is taken: one that the reader lacks is not lost. */
+static int read_one(struct capkm_file *cf, const struct capkm_caller *who,
+		    bool wait, char __user *buf)
+{
+	struct capkm_event event;
+	int ret;
+
+	ret = capkm_event_next(cf->session, who, wait, &event);
+	if (ret <= 0)
+		return ret == -EINTR ? -ERESTARTSYS : ret;
+	if (copy_to_user(buf, &event, sizeof(event)))
+		return -EFAULT;
+	capkm_event_taken(cf->session, event.number);
+	return 1;
+}
+
+/* Whole events, and only the first is waited for. */
+static ssize_t capkm_read(struct file *file, char __user *buf, size_t count,
+			  loff_t *pos)
+{
+	const bool wait = !(file->f_flags & O_NONBLOCK);
+	struct capkm_file *cf = file->private_data;
+	struct capkm_caller who;
+	size_t done = 0;
+	int ret;
+
+	if (count < sizeof(struct capkm_event))
+		return -EINVAL;
+	ret = lock_reader(cf, wait);
+	if (ret)
+		return ret;
 
 	capkm_caller_init(&who);
-	return capkm_call(cf->session, _IOC_NR(cmd), arg, &user_memory, &who);
+	do {
+		ret = read_one(cf, &who, wait && !done, buf + done);
+		if (ret <= 0)
+			break;
+		done += sizeof(struct capkm_event);
+	} while (count - done >= sizeof(struct capkm_event));
+
+	mutex_unlock(&cf->read_lock);
+	if (done)
+		return done;
+	return ret;
+}
+
+static __poll_t capkm_poll(struct file *file, poll_table *table)
+{
+	struct capkm_file *cf = file->private_data;
+	struct host_waitq *q = capkm_session_waitq(cf->session);
+	__poll_t mask = 0;
+	u32 what;
+
+	if (!q)
+		return EPOLLERR;	/* it is not attached */
+	poll_wait(file, &q->head, table);
+
+	what = capkm_session_poll(cf->session);
+	if (what & CAPKM_POLL_IN)
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (what & CAPKM_POLL_HUP)
+		mask |= EPOLLHUP;
+	if (what & CAPKM_POLL_ERR)
+		mask |= EPOLLERR;
+	return mask;
 }
 
 #ifdef CONFIG_PROC_FS
+/*
+ * A line for each member of struct capkm_session_stats, and the process that
+ * opened the session, in the reader's pid namespace, 0 if it is not visible
+ * there. Whoever may look at the process may look at its descriptors.
+ */
 static void capkm_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct capkm_file *cf = file->private_data;
+	struct capkm_session_stats st;
 
-	seq_printf(m, "capkm-opener:\t%u\n", host_proc_pid(opener(cf)));
+	capkm_session_stats(cf->session, &st);
+	seq_printf(m, "capkm-opener:\t%u\n", host_proc_pid(to_proc(cf->opener)));
+	seq_printf(m, "capkm-domain:\t%llu\n", st.domain);
+	seq_printf(m, "capkm-session:\t%llu\n", st.session);
+	seq_printf(m, "capkm-rights:\t%s%s\n",
+		   st.rights & CAPKM_RIGHT_READ ? "r" : "-",
+		   st.rights & CAPKM_RIGHT_WRITE ? "w" : "-");
+	seq_printf(m, "capkm-clients:\t%u\n", st.clients);
+	seq_printf(m, "capkm-buffers:\t%llu\n", st.buffers);
+	seq_printf(m, "capkm-streams:\t%llu\n", st.streams);
+	seq_printf(m, "capkm-scopes:\t%llu\n", st.scopes);
+	seq_printf(m, "capkm-windows:\t%llu\n", st.windows);
+	seq_printf(m, "capkm-graphs:\t%llu\n", st.graphs);
+	seq_printf(m, "capkm-unconfirmed:\t%llu\n", st.unconfirmed);
 }
 #endif
 
@@ -186,6 +511,8 @@ static const struct file_operations capkm_fops = {
 	.open		= capkm_open,
 	.flush		= capkm_flush,
 	.release	= capkm_release,
+	.read		= capkm_read,
+	.poll		= capkm_poll,
 	.unlocked_ioctl	= capkm_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 #ifdef CONFIG_PROC_FS

@@ -3,6 +3,7 @@
 #ifndef CAPKM_COMPAT_H
 #define CAPKM_COMPAT_H
 
+#include <linux/mmu_notifier.h>
 #include <linux/version.h>
 #include <net/genetlink.h>
 
@@ -22,5 +23,32 @@ static inline struct nlattr **capkm_dump_attrs(struct netlink_callback *cb)
 	return genl_info_dump(cb)->attrs;
 #endif
 }
+
+/*
+ * Some embedded configurations have no notifiers. The end of an image is then
+ * seen by the others who see it, an exec that keeps its descriptors by the next
+ * call or close.
+ */
+#ifndef CONFIG_MMU_NOTIFIER
+struct mmu_notifier_ops {
+	void (*release)(struct mmu_notifier *notifier, struct mm_struct *mm);
+};
+
+struct mmu_notifier {
+	const struct mmu_notifier_ops *ops;
+};
+
+static inline int mmu_notifier_register(struct mmu_notifier *notifier,
+					struct mm_struct *mm)
+{
+	return 0;
+}
+
+static inline void mmu_notifier_unregister(struct mmu_notifier *notifier,
+					   struct mm_struct *mm)
+{
+	notifier->ops->release(notifier, mm);
+}
+#endif
 
 #endif /* CAPKM_COMPAT_H */

@@ -12,6 +12,41 @@ module_param_named(linger_s, capkm_linger_s, uint, 0644);
 MODULE_PARM_DESC(linger_s,
 		 "seconds that a domain is kept after its last session, for its reports");
 
+/* A domain has those that were set when it was created. */
+#define LIMIT(name, NAME, text)						\
+	module_param_named(max_##name, capkm_limits[CAPKM_LIMIT_##NAME],	\
+			   ullong, 0644);				\
+	MODULE_PARM_DESC(max_##name, text)
+
+LIMIT(domains, DOMAINS, "domains of one user");
+LIMIT(defunct, DEFUNCT,
+      "defunct domains of one user that linger; beyond it the oldest goes");
+LIMIT(sessions, SESSIONS, "sessions of a domain");
+LIMIT(clients, CLIENTS, "living clients of a session");
+LIMIT(streams, STREAMS, "streams that a session has created");
+LIMIT(buffers, BUFFERS, "buffers that a session holds");
+LIMIT(scopes, SCOPES, "open scopes of a client");
+LIMIT(windows, WINDOWS, "open and closing windows of a client");
+LIMIT(graphs, GRAPHS, "graphs of a client");
+LIMIT(devices, DEVICES, "devices that a client has used");
+LIMIT(claims, CLAIMS, "claims of a window");
+LIMIT(retained, RETAINED, "retained host buffers of a window");
+LIMIT(members, MEMBERS, "member slots of a window");
+LIMIT(depth, DEPTH, "windows above a child window");
+LIMIT(ranges, RANGES, "ranges that a domain keeps for all its buffers");
+LIMIT(open_windows, OPEN_WINDOWS,
+      "open, closing and orphaned windows of a domain");
+LIMIT(unconfirmed, UNCONFIRMED,
+      "unconfirmed ranges of a slot; beyond it they widen to whole buffers");
+LIMIT(queued, QUEUED,
+      "errors that wait for one stream on a slot; beyond it the oldest becomes shared");
+LIMIT(queued_shared, QUEUED_SHARED,
+      "errors that wait for anybody on a slot; beyond it the oldest is only counted");
+LIMIT(events, EVENTS, "events that a domain keeps for its readers");
+LIMIT(history, HISTORY, "closed windows that a domain remembers");
+LIMIT(reports, REPORTS, "failures of ended clients that a domain remembers");
+static_assert(CAPKM_LIMITS == CAPKM_LIMIT_REPORTS + 1);
+
 struct workqueue_struct *capkm_wq;
 
 static void reap(struct work_struct *work);
