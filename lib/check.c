@@ -16,7 +16,7 @@ static int check(struct capkm *c, struct capkm_check *arg,
 	arg->claims_len = len;
 	arg->out_error_index = CAPKM_NO_INDEX;
 	rc = capkm_call(c, CAPKM_NR_CHECK, arg);
-	return rc ? capkm_refuse_claims(c, err, CAPKM_NR_CHECK, rc,
+	return rc ? capkm_refuse_claims(c, err, CAPKM_NR_CHECK, rc, arg,
 					arg->out_error_index, &named) : 0;
 }
 
@@ -36,6 +36,7 @@ static int check_answer(struct capkm *c, struct capkm_check *arg,
 		return rc;
 	a.out_reports = arg->out_reports;
 	a.out_result = arg->out_result;
+	a.out_unconfirmed = arg->out_unconfirmed;
 	a.out_sequence = arg->out_sequence;
 	capkm_answer_put(answer, &a);
 	return 0;
@@ -62,10 +63,25 @@ int capkm_check_unchanged(struct capkm *c, const struct capkm_claim *claims,
 	return check_answer(c, &arg, claims, len, answer, err);
 }
 
+int capkm_check_with(struct capkm *c, const struct capkm_claim *claims,
+		     uint32_t len, const struct capkm_check_opts *opts,
+		     struct capkm_answer *answer, struct capkm_error *err)
+{
+	struct capkm_check_opts o;
+	int rc = capkm_opts(&o, sizeof(o), opts, "check", err);
+	struct capkm_check arg = { .flags = o.flags, .since = o.since };
+
+	if (!rc && o.__reserved)
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+				     "check: a reserved member is not 0");
+	return rc ? rc : check_answer(c, &arg, claims, len, answer, err);
+}
+
 struct reading {
 	struct capkm *c;
 	const struct capkm_claim *claim;
 	struct capkm_report *report;
+	uint32_t flags;			/* CAPKM_CHECK_F_CONFIRMED or 0 */
 	uint64_t sequence;		/* of the last check */
 	bool changed;			/* why it has to be tried again */
 };
@@ -75,7 +91,7 @@ static int read_check(struct reading *r, uint32_t flags,
 		      struct capkm_error *err)
 {
 	struct capkm_check arg = {
-		.flags = flags,
+		.flags = r->flags | flags,
 		.reports_len = 1,
 		.reports_uptr = uptr(r->report),
 		.since = flags ? r->sequence : 0,
@@ -90,7 +106,8 @@ static int read_check(struct reading *r, uint32_t flags,
 	r->changed = arg.out_result == CAPKM_CHANGED;
 	if (arg.out_result == CAPKM_CLEAN)
 		return 0;
-	if (r->changed || r->report->kind == CAPKM_KIND_IN_PROGRESS)
+	if (r->changed || arg.out_result == CAPKM_PENDING ||
+	    r->report->kind == CAPKM_KIND_IN_PROGRESS)
 		return 1;
 	capkm_report_add(&t, r->report);
 	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX,
@@ -148,11 +165,13 @@ int capkm_read(struct capkm *c, const struct capkm_claim *claim, void *dst,
 	struct retry retry;
 	int rc = capkm_opts(&o, sizeof(o), opts, "read", err);
 
-	if (!rc && o.flags)
+	if (!rc && o.flags & ~CAPKM_READ_OPTS_CONFIRMED)
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-				     "read: flags must be 0");
+			"read: flags has bits other than CAPKM_READ_OPTS_CONFIRMED");
 	if (rc)
 		return rc;
+	if (o.flags & CAPKM_READ_OPTS_CONFIRMED)
+		r.flags = CAPKM_CHECK_F_CONFIRMED;
 	r.report = o.report ? o.report : &own;
 	capkm_retry_init(&retry, c, o.retry_ms);
 	do {
@@ -181,9 +200,9 @@ static int taint(struct capkm *c, struct capkm_taint *arg,
 	arg->out_error_index = CAPKM_NO_INDEX;
 	rc = capkm_call(c, CAPKM_NR_TAINT, arg);
 	if (rc && arg->failure && arg->out_error_index == CAPKM_NO_INDEX)
-		return capkm_refuse(c, err, CAPKM_NR_TAINT, rc,
+		return capkm_refuse(c, err, CAPKM_NR_TAINT, rc, arg,
 				    "failure %" PRIu64, (uint64_t)arg->failure);
-	return rc ? capkm_refuse_claims(c, err, CAPKM_NR_TAINT, rc,
+	return rc ? capkm_refuse_claims(c, err, CAPKM_NR_TAINT, rc, arg,
 					arg->out_error_index, &named) : 0;
 }
 
@@ -231,6 +250,6 @@ int capkm_written(struct capkm *c, const struct capkm_claim *claims,
 	};
 	int rc = capkm_call(c, CAPKM_NR_WRITTEN, &arg);
 
-	return rc ? capkm_refuse_claims(c, err, CAPKM_NR_WRITTEN, rc,
+	return rc ? capkm_refuse_claims(c, err, CAPKM_NR_WRITTEN, rc, &arg,
 					arg.out_error_index, &named) : 0;
 }

@@ -22,9 +22,9 @@ static int get_opts(struct capkm_domain_opts *o,
 {
 	int rc = capkm_opts(o, sizeof(*o), opts, call, err);
 
-	if (!rc && (o->flags & ~flags || o->__reserved))
+	if (!rc && o->flags & ~flags)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: flags 0x%" PRIx32 " or a reserved member is not for this call",
+			"%s: flags 0x%" PRIx32 " are not for this call",
 			call, o->flags);
 	return rc;
 }
@@ -34,7 +34,8 @@ static int get_own_opts(struct capkm_domain_opts *o,
 			const struct capkm_domain_opts *opts, const char *call,
 			struct capkm_error *err)
 {
-	int rc = get_opts(o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT, err);
+	int rc = get_opts(o, opts, call, CAPKM_DOMAIN_OPTS_PERSISTENT |
+			  CAPKM_DOMAIN_OPTS_FAILURE_EVENTS, err);
 
 	if (!rc && (o->domain || o->owner_uid))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
@@ -42,32 +43,41 @@ static int get_own_opts(struct capkm_domain_opts *o,
 	return rc;
 }
 
+/* @arg: filled, for what it says of an error. */
 static int create(struct capkm *c, const char *name,
-		  const struct capkm_domain_opts *o)
+		  const struct capkm_domain_opts *o,
+		  struct capkm_domain_create *arg)
 {
-	struct capkm_domain_create arg = {
-		.size = sizeof(arg),
+	int rc;
+
+	*arg = (struct capkm_domain_create){
+		.size = sizeof(*arg),
 		.name_uptr = uptr(name),
 		.name_len = name ? (uint32_t)strlen(name) : 0,
 		.mode = o->mode,
 		.max_streams = o->max_streams,
 		.backend = o->backend,
+		.limits_uptr = uptr(o->limits),
+		.limits_len = o->limits_len,
 	};
-	int rc;
-
 	if (o->flags & CAPKM_DOMAIN_OPTS_PERSISTENT)
-		arg.flags = CAPKM_DOMAIN_CREATE_F_PERSISTENT;
-	rc = capkm_call(c, CAPKM_NR_DOMAIN_CREATE, &arg);
+		arg->flags |= CAPKM_DOMAIN_CREATE_F_PERSISTENT;
+	if (o->flags & CAPKM_DOMAIN_OPTS_FAILURE_EVENTS)
+		arg->flags |= CAPKM_DOMAIN_CREATE_F_FAILURE_EVENTS;
+	rc = capkm_call(c, CAPKM_NR_DOMAIN_CREATE, arg);
 	if (!rc)
-		attached(c, arg.out_domain, arg.out_session, o);
+		attached(c, arg->out_domain, arg->out_session, o);
 	return rc;
 }
 
 static int attach(struct capkm *c, const char *name,
-		  const struct capkm_domain_opts *o)
+		  const struct capkm_domain_opts *o,
+		  struct capkm_domain_attach *arg)
 {
-	struct capkm_domain_attach arg = {
-		.size = sizeof(arg),
+	int rc;
+
+	*arg = (struct capkm_domain_attach){
+		.size = sizeof(*arg),
 		.domain = o->domain,
 		.name_uptr = uptr(name),
 		.name_len = name ? (uint32_t)strlen(name) : 0,
@@ -75,25 +85,32 @@ static int attach(struct capkm *c, const char *name,
 		.max_streams = o->max_streams,
 		.backend = o->backend,
 	};
-	int rc;
-
 	if (o->flags & CAPKM_DOMAIN_OPTS_OWNER)
-		arg.flags = CAPKM_DOMAIN_ATTACH_F_OWNER;
-	rc = capkm_call(c, CAPKM_NR_DOMAIN_ATTACH, &arg);
+		arg->flags |= CAPKM_DOMAIN_ATTACH_F_OWNER;
+	if (o->flags & CAPKM_DOMAIN_OPTS_FAILURE_EVENTS)
+		arg->flags |= CAPKM_DOMAIN_ATTACH_F_FAILURE_EVENTS;
+	rc = capkm_call(c, CAPKM_NR_DOMAIN_ATTACH, arg);
 	if (!rc)
-		attached(c, arg.out_domain, arg.out_session, o);
+		attached(c, arg->out_domain, arg->out_session, o);
 	return rc;
 }
 
 /* @rc if it is 0, else what it means for the operation @nr, told by @call. */
 static int tell(const struct capkm *c, struct capkm_error *err,
-		const char *call, unsigned int nr, int rc, const char *name)
+		const char *call, unsigned int nr, int rc, const void *arg,
+		const char *name)
 {
-	if (!rc)
-		return 0;
-	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0, "%s: %s%.64s%s%s",
-			       call, name ? "domain \"" : "", name ? name : "",
-			       name ? "\": " : "", capkm_means(c, nr, rc));
+	char why[300] = "";
+	struct text t = { .data = why, .size = sizeof(why) };
+
+	if (!rc || !err)
+		return rc;
+	capkm_means(&t, c, nr, rc, arg);
+	capkm_error_set(err, rc, CAPKM_NO_INDEX, 0, "%s: %s%.64s%s%s", call,
+			name ? "domain \"" : "", name ? name : "",
+			name ? "\": " : "", why);
+	capkm_error_limit(err, capkm_limit_of(nr, rc, arg));
+	return rc;
 }
 
 int capkm_domain_create(struct capkm *c, const char *name,
@@ -101,13 +118,14 @@ int capkm_domain_create(struct capkm *c, const char *name,
 			struct capkm_error *err)
 {
 	static const char call[] = "domain_create";
+	struct capkm_domain_create arg;
 	struct capkm_domain_opts o;
 	int rc = get_own_opts(&o, opts, call, err);
 
 	if (rc)
 		return rc;
-	rc = create(c, name, &o);
-	return tell(c, err, call, CAPKM_NR_DOMAIN_CREATE, rc, name);
+	rc = create(c, name, &o, &arg);
+	return tell(c, err, call, CAPKM_NR_DOMAIN_CREATE, rc, &arg, name);
 }
 
 int capkm_domain_attach(struct capkm *c, const char *name,
@@ -115,16 +133,21 @@ int capkm_domain_attach(struct capkm *c, const char *name,
 			struct capkm_error *err)
 {
 	static const char call[] = "domain_attach";
+	struct capkm_domain_attach arg;
 	struct capkm_domain_opts o;
-	int rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_OWNER, err);
+	int rc = get_opts(&o, opts, call, CAPKM_DOMAIN_OPTS_OWNER |
+			  CAPKM_DOMAIN_OPTS_FAILURE_EVENTS, err);
 
+	if (!rc && (o.limits || o.limits_len))
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: limits are for the one who creates it", call);
 	if (rc)
 		return rc;
-	rc = attach(c, name, &o);
+	rc = attach(c, name, &o, &arg);
 	if (rc && !name)
-		return capkm_refuse(c, err, CAPKM_NR_DOMAIN_ATTACH, rc,
+		return capkm_refuse(c, err, CAPKM_NR_DOMAIN_ATTACH, rc, &arg,
 				    "domain %" PRIu64, o.domain);
-	return tell(c, err, call, CAPKM_NR_DOMAIN_ATTACH, rc, name);
+	return tell(c, err, call, CAPKM_NR_DOMAIN_ATTACH, rc, &arg, name);
 }
 
 /* Between the two calls somebody may make the domain, or end it. */
@@ -133,6 +156,8 @@ int capkm_domain_open(struct capkm *c, const char *name,
 		      struct capkm_error *err)
 {
 	static const char call[] = "domain_open";
+	struct capkm_domain_attach old;
+	struct capkm_domain_create new;
 	struct capkm_domain_opts o;
 	int rc, tries;
 
@@ -140,14 +165,14 @@ int capkm_domain_open(struct capkm *c, const char *name,
 	if (rc)
 		return rc;
 	for (tries = 0; tries < OPEN_TRIES; tries++) {
-		rc = name ? attach(c, name, &o) : -ENOENT;
+		rc = name ? attach(c, name, &o, &old) : -ENOENT;
 		if (rc != -ENOENT)
 			return tell(c, err, call, CAPKM_NR_DOMAIN_ATTACH, rc,
-				    name);
-		rc = create(c, name, &o);
+				    &old, name);
+		rc = create(c, name, &o, &new);
 		if (rc != -EEXIST)
 			return tell(c, err, call, CAPKM_NR_DOMAIN_CREATE, rc,
-				    name);
+				    &new, name);
 	}
 	return capkm_error_set(err, -EAGAIN, CAPKM_NO_INDEX, 0,
 		"%s: domain \"%.64s\": made and ended by others %d times over",

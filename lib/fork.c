@@ -2,7 +2,7 @@
 /*
  * Which process opened a handle. The number of the process stands in a page
  * that the kernel zeroes in a child, however the child was made; a handle
- * carries a copy.
+ * carries a copy, which capkm_join() changes.
  */
 #include "internal.h"
 
@@ -49,4 +49,13 @@ uint64_t capkm_generation(void)
 bool capkm_inherited(const struct capkm *c)
 {
 	return __atomic_load_n(word, __ATOMIC_RELAXED) != c->generation;
+}
+
+int capkm_not_inherited(const struct capkm *c, const char *call,
+			struct capkm_error *err)
+{
+	if (!capkm_inherited(c))
+		return 0;
+	return capkm_error_set(err, -ECANCELED, CAPKM_NO_INDEX, 0, "%s: %s",
+			       call, capkm_inherited_words);
 }

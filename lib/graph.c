@@ -88,6 +88,34 @@ int capkm_graph_replay_fail(struct capkm *c, uint64_t graph,
 	return rc;
 }
 
+int capkm_graph_update(struct capkm *c, uint64_t graph, uint64_t window,
+		       uint32_t flags, struct capkm_answer *answer,
+		       struct capkm_error *err)
+{
+	const unsigned int nr = CAPKM_NR_GRAPH_UPDATE;
+	struct capkm_answer a;
+	struct capkm_graph_update arg = {
+		.size = sizeof(arg),
+		.flags = flags,
+		.graph = graph,
+		.window = window,
+	};
+	int rc = capkm_answer_get(&a, answer, nr, err);
+
+	if (rc)
+		return rc;
+	arg.reports_uptr = uptr(a.reports);
+	arg.reports_len = a.reports_len;
+	rc = capkm_do(c, nr, &arg, err,
+		      "graph %" PRIu64 " with window %" PRIu64, graph, window);
+	if (rc)
+		return rc;
+	a.out_reports = arg.out_reports;
+	a.out_result = arg.out_result;
+	capkm_answer_put(answer, &a);
+	return 0;
+}
+
 /* Destroying twice is harmless: a stale id names no other graph. */
 int capkm_graph_destroy(struct capkm *c, uint64_t graph,
 			struct capkm_error *err)
@@ -98,7 +126,7 @@ int capkm_graph_destroy(struct capkm *c, uint64_t graph,
 
 	if (!rc || rc == -ENOENT)
 		return 0;
-	return capkm_refuse(c, err, nr, rc, "graph %" PRIu64, graph);
+	return capkm_refuse(c, err, nr, rc, &arg, "graph %" PRIu64, graph);
 }
 
 int capkm_graph_query(struct capkm *c, struct capkm_graph_query *query,

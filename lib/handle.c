@@ -80,6 +80,39 @@ static int open_handle(struct capkm *c, const char *path,
 	return rc;
 }
 
+/* Without joining: the session may be attached, and may let us ask which. */
+static void look_around(struct capkm *c)
+{
+	struct capkm_domain_query query = { .size = sizeof(query) };
+
+	if (capkm_call(c, CAPKM_NR_DOMAIN_QUERY, &query))
+		return;
+	c->domain = query.out_domain;
+	c->session = query.out_session;
+}
+
+static int adopt(struct capkm *c, int fd, uint32_t flags,
+		 struct capkm_error *err)
+{
+	char name[32];
+	int rc;
+
+	c->transport = &capkm_transport_kernel;
+	snprintf(name, sizeof(name), "descriptor %d", fd);
+	rc = capkm_kernel_adopt(fd, &c->state);
+	if (rc)
+		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+				       "open: %s: %s", name, strerror(-rc));
+	rc = shake_hands(c, name, err);
+	if (!rc && flags & CAPKM_OPEN_OPTS_NO_JOIN)
+		look_around(c);
+	else if (!rc)
+		rc = capkm_join(c, err);
+	if (rc)
+		c->transport->close(c->state, false);
+	return rc;
+}
+
 static const char *default_path(void)
 {
 	const char *path = secure_getenv("CAPKM_DEVICE");
@@ -87,31 +120,85 @@ static const char *default_path(void)
 	return path && *path ? path : DEVICE_NODE;
 }
 
-int capkm_open(const char *path, const struct capkm_open_opts *opts,
-	       struct capkm **out, struct capkm_error *err)
+/* @o: filled from @opts, which may have @flags. */
+static int new_handle(struct capkm_open_opts *o,
+		      const struct capkm_open_opts *opts, uint32_t flags,
+		      struct capkm **out, struct capkm_error *err)
 {
-	struct capkm_open_opts o;
 	struct capkm *c;
-	int rc;
+	int rc = capkm_opts(o, sizeof(*o), opts, "open", err);
 
-	rc = capkm_opts(&o, sizeof(o), opts, "open", err);
 	if (rc)
 		return rc;
-	if (o.flags)
+	if (o->flags & ~flags)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"open: flags must be 0, not 0x%" PRIx32, o.flags);
+			"open: flags 0x%" PRIx32 " are not for this call",
+			o->flags);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
 			"open: out of memory");
 	c->generation = capkm_generation();
-	c->retry_ms = o.retry_ms ? o.retry_ms : RETRY_MS;
-	rc = open_handle(c, path ? path : default_path(), err);
-	if (rc) {
-		free(c);
-		return rc;
-	}
+	c->retry_ms = o->retry_ms ? o->retry_ms : RETRY_MS;
 	*out = c;
+	return 0;
+}
+
+int capkm_open(const char *path, const struct capkm_open_opts *opts,
+	       struct capkm **out, struct capkm_error *err)
+{
+	struct capkm_open_opts o;
+	struct capkm *c;
+	int rc = new_handle(&o, opts, 0, &c, err);
+
+	if (rc)
+		return rc;
+	rc = open_handle(c, path ? path : default_path(), err);
+	if (rc)
+		free(c);
+	else
+		*out = c;
+	return rc;
+}
+
+int capkm_open_fd(int fd, const struct capkm_open_opts *opts,
+		  struct capkm **out, struct capkm_error *err)
+{
+	struct capkm_open_opts o;
+	struct capkm *c;
+	int rc = new_handle(&o, opts, CAPKM_OPEN_OPTS_NO_JOIN, &c, err);
+
+	if (rc)
+		return rc;
+	rc = adopt(c, fd, o.flags, err);
+	if (rc)
+		free(c);
+	else
+		*out = c;
+	return rc;
+}
+
+/*
+ * The kernel knows who calls, however the process came by the descriptor. What
+ * a child inherits of an embedded engine must not be touched.
+ */
+int capkm_join(struct capkm *c, struct capkm_error *err)
+{
+	const unsigned int nr = CAPKM_NR_SESSION_JOIN;
+	struct capkm_session_join arg = { .size = sizeof(arg) };
+	int rc;
+
+	if (capkm_inherited(c) && c->transport == &capkm_transport_embedded)
+		return capkm_error_set(err, -ECANCELED, CAPKM_NO_INDEX, 0,
+			"join: an embedded session cannot be shared after fork; open a handle in this process");
+	rc = c->transport->call(c->state, nr, &arg);
+	if (rc)
+		return capkm_refuse(c, err, nr, rc, &arg, "%s", "");
+	c->domain = arg.out_domain;
+	c->session = arg.out_session;
+	c->backend = arg.out_backend;
+	c->max_streams = arg.out_max_streams;
+	c->generation = capkm_generation();
 	return 0;
 }
 
@@ -133,14 +220,25 @@ enum capkm_authority capkm_authority(const struct capkm *c)
 int capkm_info(const struct capkm *c, struct capkm_info *info,
 	       struct capkm_error *err)
 {
+	struct capkm_info known = { .size = sizeof(known) };
 	const uint32_t size = info->size;
+	int rc = capkm_not_inherited(c, "info", err);
 
+	if (rc)
+		return rc;
 	if (size < sizeof(info->size))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"info: info->size is %" PRIu32 ", not sizeof(*info)",
 			size);
+	if (size >= offsetof(struct capkm_info, out_limits)) {
+		known.limits_uptr = info->limits_uptr;
+		known.limits_len = info->limits_len;
+	}
+	rc = c->transport->call(c->state, CAPKM_NR_INFO, &known);
+	if (rc)
+		return capkm_refuse(c, err, CAPKM_NR_INFO, rc, NULL, "%s", "");
 	memset(info, 0, size);
-	memcpy(info, &c->info, size < sizeof(c->info) ? size : sizeof(c->info));
+	memcpy(info, &known, size < sizeof(known) ? size : sizeof(known));
 	info->size = size;
 	return 0;
 }

@@ -19,7 +19,7 @@
 struct capkm {
 	const struct capkm_transport *transport;
 	void *state;			/* the transport's */
-	uint64_t generation;		/* process that opened it, see fork.c */
+	_Atomic uint64_t generation;	/* process whose handle it is, see fork.c */
 	uint32_t retry_ms;
 	struct capkm_info info;
 	_Atomic uint64_t domain;
@@ -37,6 +37,9 @@ static inline uint64_t uptr(const void *p)
 /* fork.c */
 
 bool capkm_inherited(const struct capkm *c);
+/* -ECANCELED, and @err filled, if it is. */
+int capkm_not_inherited(const struct capkm *c, const char *call,
+			struct capkm_error *err);
 
 /* opts.c */
 
@@ -60,25 +63,39 @@ int capkm_place(struct capkm_place *place, uint32_t *flags,
 		const struct capkm_where *where, unsigned int nr,
 		struct capkm_error *err);
 
+struct text {
+	char *data;
+	size_t size;
+	size_t len;		/* without the NUL; at least @size if cut */
+};
+
 /* error.c */
 
 /* Name of an operation as its messages begin. */
 const char *capkm_op_name(unsigned int nr);
-/* What an errno means for an operation. */
-const char *capkm_means(const struct capkm *c, unsigned int nr, int rc);
+/* What is said of a handle that was inherited. */
+extern const char capkm_inherited_words[];
+/* What an errno means for an operation; @arg is its struct, or NULL. */
+void capkm_means(struct text *t, const struct capkm *c, unsigned int nr, int rc,
+		 const void *arg);
+/* Limit that the struct of a refused operation names, or CAPKM_LIMIT_NONE. */
+uint32_t capkm_limit_of(unsigned int nr, int rc, const void *arg);
+/* @err, which has been filled, also says which limit. */
+void capkm_error_limit(struct capkm_error *err, uint32_t limit);
 /* Fills @err and returns @rc. */
 __attribute__((format(printf, 5, 6)))
 int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
 		    uint64_t failure, const char *format, ...);
 /* The same with "operation: subject: what the errno means there". */
-__attribute__((format(printf, 5, 6)))
+__attribute__((format(printf, 6, 7)))
 int capkm_refuse(const struct capkm *c, struct capkm_error *err,
-		 unsigned int nr, int rc, const char *subject, ...);
+		 unsigned int nr, int rc, const void *arg, const char *subject,
+		 ...);
 /* Does capkm_call() and, if it fails, capkm_refuse(). */
 #define capkm_do(c, nr, arg, err, ...)					\
 ({									\
 	int do_rc = capkm_call(c, nr, arg);				\
-	do_rc ? capkm_refuse(c, err, nr, do_rc, __VA_ARGS__) : 0;	\
+	do_rc ? capkm_refuse(c, err, nr, do_rc, arg, __VA_ARGS__) : 0;	\
 })
 
 struct claims {
@@ -89,16 +106,18 @@ struct claims {
 	const char *reads_name;
 };
 int capkm_refuse_claims(const struct capkm *c, struct capkm_error *err,
-			unsigned int nr, int rc, uint32_t index,
-			const struct claims *claims);
+			unsigned int nr, int rc, const void *arg,
+			uint32_t index, const struct claims *claims);
+
+/* limit.c */
+
+/* Of the handle's domain or, while it has none, of a new one. */
+int capkm_find_limit(const struct capkm *c, uint32_t limit, uint64_t *value);
+/* What to do when it is reached, or NULL. */
+const char *capkm_limit_advice(uint32_t limit);
 
 /* text.c */
 
-struct text {
-	char *data;
-	size_t size;
-	size_t len;		/* without the NUL; at least @size if cut */
-};
 __attribute__((format(printf, 2, 3)))
 void capkm_text_add(struct text *t, const char *format, ...);
 /* Bytes of another process: up to a NUL or @max, control characters as '?'. */

@@ -19,6 +19,8 @@ const char *capkm_result_name(uint32_t result)
 		[CAPKM_SKIPPED] = "skipped",
 		[CAPKM_IN_PROGRESS] = "in progress",
 		[CAPKM_REFUSED] = "refused",
+		[CAPKM_PENDING] = "pending",
+		[CAPKM_STALE] = "stale",
 	};
 
 	return NAME(names, result);
@@ -43,7 +45,12 @@ const char *capkm_kind_name(uint32_t kind)
 		[CAPKM_KIND_INCOMPLETE] = "incomplete",
 		[CAPKM_KIND_OWNER_DIED] = "owner died",
 		[CAPKM_KIND_UNALLOCATED] = "never allocated",
+		[CAPKM_KIND_DEVICE_FAULT] = "device fault",
+		[CAPKM_KIND_UNCONFIRMED] = "unconfirmed",
+		[CAPKM_KIND_MERGE] = "merged",
+		[CAPKM_KIND_ESCAPED] = "escaped",
 		[CAPKM_KIND_IN_PROGRESS] = "in progress",
+		[CAPKM_KIND_STALE] = "stale",
 	};
 
 	return NAME(names, kind);
@@ -60,9 +67,31 @@ const char *capkm_state_name(uint32_t window_state)
 		[CAPKM_WINDOW_SEALED] = "sealed",
 		[CAPKM_WINDOW_REFUSED] = "refused",
 		[CAPKM_WINDOW_ORPHANED] = "orphaned",
+		[CAPKM_WINDOW_MEMBER] = "member",
 	};
 
 	return NAME(names, window_state);
+}
+
+const char *capkm_event_name(uint32_t event_type)
+{
+	static const char *const names[] = {
+		[CAPKM_EVENT_WINDOW_PREPARED] = "window prepared",
+		[CAPKM_EVENT_WINDOW_BEGUN] = "window begun",
+		[CAPKM_EVENT_WINDOW_DOOMED] = "window doomed",
+		[CAPKM_EVENT_WINDOW_SEALED] = "window sealed",
+		[CAPKM_EVENT_WINDOW_REFUSED] = "window refused",
+		[CAPKM_EVENT_WINDOW_ABANDONED] = "window abandoned",
+		[CAPKM_EVENT_WINDOW_ORPHANED] = "window orphaned",
+		[CAPKM_EVENT_CLIENT_JOINED] = "client joined",
+		[CAPKM_EVENT_CLIENT_ENDED] = "client ended",
+		[CAPKM_EVENT_DEVICE_FAULTED] = "device faulted",
+		[CAPKM_EVENT_CONTEXT_RENEWED] = "context renewed",
+		[CAPKM_EVENT_FAILURE_MINTED] = "failure minted",
+		[CAPKM_EVENT_FAILURE_PRUNED] = "failure pruned",
+	};
+
+	return NAME(names, event_type);
 }
 
 static void add_label(struct text *t, const uint8_t label[64])

@@ -15,7 +15,7 @@ static int enter(struct capkm *c, struct capkm_scope_enter *arg,
 	do {
 		rc = capkm_call(c, nr, arg);
 		if (rc)
-			return capkm_refuse_claims(c, err, nr, rc,
+			return capkm_refuse_claims(c, err, nr, rc, arg,
 						   arg->out_error_index,
 						   claims);
 		if (arg->out_result != CAPKM_IN_PROGRESS)
@@ -115,7 +115,7 @@ static int is_open(const struct capkm_scope *scope, struct capkm_error *err)
 {
 	if (scope->id)
 		return 1;
-	if (scope->result == CAPKM_SKIPPED)
+	if (scope->result == CAPKM_SKIPPED || scope->result == CAPKM_REFUSED)
 		return 0;
 	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 		"scope_exit: the scope was left already, or never entered");

@@ -50,6 +50,21 @@ int capkm_stream_create(struct capkm *c, const char *label, uint64_t *stream,
 	return rc;
 }
 
+int capkm_stream_destroy(struct capkm *c, uint64_t stream, uint32_t *windows,
+			 struct capkm_error *err)
+{
+	struct capkm_stream_destroy arg = {
+		.size = sizeof(arg),
+		.stream = stream ? stream : capkm_stream_current(),
+	};
+	int rc = capkm_do(c, CAPKM_NR_STREAM_DESTROY, &arg, err,
+			  "stream %" PRIu64, (uint64_t)arg.stream);
+
+	if (!rc && windows)
+		*windows = arg.out_windows;
+	return rc;
+}
+
 int capkm_stream_query(struct capkm *c, struct capkm_stream_query *query,
 		       struct capkm_error *err)
 {

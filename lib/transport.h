@@ -5,12 +5,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+struct capkm_event;
 
 /**
  * struct capkm_transport - one kind of authority
  * @name: for messages
  * @open: a new session; 0 and its state, or -errno and a text in @why
  * @call: one operation; 0 or -errno
+ * @events: up to @len events, the first waited for up to @timeout_ms (-1: for
+ *	ever); how many, 0 if there will be none any more, or -errno
  * @close: ends the session; @inherited: only gives back this process' share,
  *	the session is the parent's
  * @fd: its descriptor or -EOPNOTSUPP
@@ -19,11 +24,15 @@ struct capkm_transport {
 	const char *name;
 	int (*open)(const char *path, void **state, char *why, size_t why_size);
 	int (*call)(void *state, unsigned int nr, void *arg);
+	int (*events)(void *state, struct capkm_event *events, uint32_t len,
+		      int timeout_ms);
 	void (*close)(void *state, bool inherited);
 	int (*fd)(void *state);
 };
 
 extern const struct capkm_transport capkm_transport_kernel;
+/* The state of a duplicate of @fd, which is close-on-exec; 0 or -errno. */
+int capkm_kernel_adopt(int fd, void **state);
 extern const struct capkm_transport capkm_transport_embedded;
 
 /* For tests: the process @pid that they play has died, for this session. */

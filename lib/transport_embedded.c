@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -17,6 +18,7 @@
 struct embedded {
 	struct capkm_session *session;
 	struct capkm_caller opener;	/* holds a reference to its proc */
+	pthread_mutex_t reading;	/* an event is taken by one thread */
 };
 
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
@@ -185,6 +187,8 @@ static int open_session(struct embedded *e)
 	rc = capkm_session_open(&e->opener, &e->session);
 	if (rc)
 		host_proc_put(e->opener.proc);
+	else
+		pthread_mutex_init(&e->reading, NULL);
 	return rc;
 }
 
@@ -207,15 +211,77 @@ static int embedded_open(const char *path, void **state, char *why, size_t size)
 	return 0;
 }
 
-static int embedded_call(void *state, unsigned int nr, void *arg)
+static struct capkm_caller caller(const struct embedded *e)
 {
-	const struct embedded *e = state;
 	struct capkm_caller who = e->opener;
 
 	who.proc = current_proc();
 	who.image = who.proc;
 	who.tid = thread_id();
+	return who;
+}
+
+static int embedded_call(void *state, unsigned int nr, void *arg)
+{
+	const struct embedded *e = state;
+	const struct capkm_caller who = caller(e);
+
 	return capkm_call(e->session, nr, (uintptr_t)arg, &copier, &who);
+}
+
+static int take_event(struct embedded *e, const struct capkm_caller *who,
+		      struct capkm_event *event)
+{
+	int rc;
+
+	pthread_mutex_lock(&e->reading);
+	rc = capkm_event_next(e->session, who, false, event);
+	if (rc == 1)
+		capkm_event_taken(e->session, event->number);
+	pthread_mutex_unlock(&e->reading);
+	return rc;
+}
+
+/*
+ * The engine waits for ever or not at all: for a time in between we look again
+ * and again. What a wait finds, another thread may take first.
+ */
+static int wait_event(struct embedded *e, const struct capkm_caller *who,
+		      struct capkm_event *event, int timeout_ms)
+{
+	const struct timespec step = { .tv_nsec = 1000000 };
+	const u64 until = host_uptime_ns() + (u64)timeout_ms * 1000000;
+	int rc;
+
+	for (;;) {
+		rc = take_event(e, who, event);
+		if (rc != -EAGAIN)
+			return rc;
+		if (timeout_ms < 0) {
+			rc = capkm_event_next(e->session, who, true, event);
+			if (rc != 1)
+				return rc;
+		} else {
+			if (host_uptime_ns() >= until)
+				return -ETIMEDOUT;
+			nanosleep(&step, NULL);
+		}
+	}
+}
+
+static int embedded_events(void *state, struct capkm_event *events, uint32_t len,
+			   int timeout_ms)
+{
+	struct embedded *e = state;
+	const struct capkm_caller who = caller(e);
+	int rc = wait_event(e, &who, events, timeout_ms);
+	u32 n = 1;
+
+	if (rc != 1)
+		return rc;
+	while (n < len && take_event(e, &who, &events[n]) == 1)
+		n++;
+	return n;
 }
 
 /* The engine that an inherited session belongs to is the parent's. */
@@ -225,6 +291,7 @@ static void embedded_close(void *state, bool inherited)
 
 	if (!inherited) {
 		capkm_session_release(e->session);
+		pthread_mutex_destroy(&e->reading);
 		host_proc_put(e->opener.proc);
 		capkm_engine_reap();
 	}
@@ -241,6 +308,7 @@ const struct capkm_transport capkm_transport_embedded = {
 	.name = "the embedded engine",
 	.open = embedded_open,
 	.call = embedded_call,
+	.events = embedded_events,
 	.close = embedded_close,
 	.fd = embedded_fd,
 };

@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -40,14 +41,59 @@ static int kernel_open(const char *path, void **state, char *why, size_t size)
 	return -error;
 }
 
+int capkm_kernel_adopt(int fd, void **state)
+{
+	const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (own < 0)
+		return -errno;
+	*state = (void *)(intptr_t)own;
+	return 0;
+}
+
+/* A call that waits is its caller's to start again, with the time that is left. */
 static int kernel_call(void *state, unsigned int nr, void *arg)
 {
 	int rc;
 
 	do {
 		rc = ioctl((int)(intptr_t)state, _IO(CAPKM_TYPE, nr), arg);
-	} while (rc < 0 && errno == EINTR);
+	} while (rc < 0 && errno == EINTR && nr != CAPKM_NR_WINDOW_WAIT);
 	return rc < 0 ? -errno : 0;
+}
+
+/* A newer kernel's events are longer: they are cut to what is known here. */
+static int pack(struct capkm_event *events, size_t bytes)
+{
+	const char *next = (const char *)events;
+	int n = 0;
+	uint32_t size;
+
+	for (; bytes >= sizeof(*events); next += size, bytes -= size) {
+		memcpy(&size, next, sizeof(size));
+		if (size < sizeof(*events) || size > bytes)
+			return -EPROTO;
+		memmove(&events[n], next, sizeof(*events));
+		events[n++].size = sizeof(*events);
+	}
+	return n;
+}
+
+/* read() says what poll() only hints at. */
+static int kernel_events(void *state, struct capkm_event *events, uint32_t len,
+			 int timeout_ms)
+{
+	struct pollfd p = { .fd = (int)(intptr_t)state, .events = POLLIN };
+	ssize_t bytes;
+	int rc;
+
+	do {
+		rc = poll(&p, 1, timeout_ms);
+		if (!rc)
+			return -ETIMEDOUT;
+		bytes = rc < 0 ? rc : read(p.fd, events, len * sizeof(*events));
+	} while (rc > 0 && bytes < 0 && errno == EAGAIN);
+	return bytes < 0 ? -errno : pack(events, bytes);
 }
 
 /* The description, and with it the session, stays the parent's. */
@@ -66,6 +112,7 @@ const struct capkm_transport capkm_transport_kernel = {
 	.name = "the kernel module",
 	.open = kernel_open,
 	.call = kernel_call,
+	.events = kernel_events,
 	.close = kernel_close,
 	.fd = kernel_fd,
 };

@@ -4,11 +4,29 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Why prepare, begin and end do not fit the state of the slot. */
+static const char *clash_of_join(bool busy, uint32_t state)
+{
+	if (!busy)
+		return "the window does not record, or is doomed";
+	switch (state) {
+	case CAPKM_WINDOW_NONE:
+		return "a scope is open on the slot; leave it first";
+	case CAPKM_WINDOW_MEMBER:
+		return "the slot is a member of another window already";
+	default:
+		return "the slot has a window of its own";
+	}
+}
+
+/* Why prepare, begin, end and join do not fit the state of the slot. */
 static const char *clash(unsigned int nr, int rc, uint32_t state)
 {
 	const bool busy = rc == -EBUSY;
 
+	if (nr == CAPKM_NR_WINDOW_JOIN)
+		return clash_of_join(busy, state);
+	if (!busy && nr == CAPKM_NR_WINDOW_PREPARE)
+		return "the parent does not record, or is doomed";
 	if (!busy && nr == CAPKM_NR_WINDOW_BEGIN)
 		return "not prepared; call graph_prepare first";
 	if (!busy)
@@ -22,12 +40,14 @@ static const char *clash(unsigned int nr, int rc, uint32_t state)
 			"a scope is open on the slot; leave it first";
 	case CAPKM_WINDOW_CAPTURE:
 		return nr == CAPKM_NR_WINDOW_END ?
-			"a driver call is under way" :
+			"a child window is neither sealed nor refused yet; end it first" :
 			"already recording; end or abort that window first";
 	case CAPKM_WINDOW_OPENING:
 		return nr == CAPKM_NR_WINDOW_PREPARE ?
 			"already recording: the driver is opening that window" :
 			"the driver is opening the window; say CAPKM_WINDOW_F_DRIVER_DONE when it has";
+	case CAPKM_WINDOW_MEMBER:
+		return "the slot is a member of another slot's window; end that window first";
 	default:
 		return "the driver is closing the slot's window; say CAPKM_WINDOW_F_DRIVER_DONE to end when it has";
 	}
@@ -59,7 +79,7 @@ static bool bad_slot(const struct capkm *c, const struct capkm_place *place,
 }
 
 static int refuse_place(struct capkm *c, struct capkm_error *err,
-			unsigned int nr, int rc,
+			unsigned int nr, int rc, const void *arg,
 			const struct capkm_place *place, uint32_t flags,
 			uint32_t state)
 {
@@ -76,7 +96,7 @@ static int refuse_place(struct capkm *c, struct capkm_error *err,
 			"%s: %s: a slot must be below %" PRIu32 ", and 0 without CAPKM_WHERE_SLOT",
 			capkm_op_name(nr), about, c->max_streams);
 	if (rc != -EBUSY && rc != -EINVAL)
-		return capkm_refuse(c, err, nr, rc, "%s", about);
+		return capkm_refuse(c, err, nr, rc, arg, "%s", about);
 	add_holder(&t, c, place, flags);
 	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0, "%s: %s: %s",
 			       capkm_op_name(nr), about, clash(nr, rc, state));
@@ -94,6 +114,7 @@ int capkm_window_prepare(struct capkm *c, const struct capkm_where *where,
 	if (rc)
 		return rc;
 	arg.flags = o.flags;
+	arg.parent = o.parent;
 	arg.cookie = o.cookie;
 	arg.mode_uptr = uptr(o.mode);
 	arg.mode_len = capkm_cut(o.mode, CAPKM_MODE_MAX);
@@ -102,7 +123,7 @@ int capkm_window_prepare(struct capkm *c, const struct capkm_where *where,
 		return rc;
 	rc = capkm_call(c, nr, &arg);
 	if (rc)
-		return refuse_place(c, err, nr, rc, &arg.place, arg.flags,
+		return refuse_place(c, err, nr, rc, &arg, &arg.place, arg.flags,
 				    arg.out_state);
 	if (window)
 		*window = arg.out_window;
@@ -121,7 +142,7 @@ int capkm_window_begin(struct capkm *c, const struct capkm_where *where,
 		return rc;
 	rc = capkm_call(c, nr, &arg);
 	if (rc)
-		return refuse_place(c, err, nr, rc, &arg.place, arg.flags,
+		return refuse_place(c, err, nr, rc, &arg, &arg.place, arg.flags,
 				    arg.out_state);
 	if (window)
 		*window = arg.out_window;
@@ -138,7 +159,7 @@ static int end(struct capkm *c, const struct capkm_where *where,
 	if (rc)
 		return rc;
 	rc = capkm_call(c, nr, arg);
-	return rc ? refuse_place(c, err, nr, rc, &arg->place, arg->flags,
+	return rc ? refuse_place(c, err, nr, rc, arg, &arg->place, arg->flags,
 				 arg->out_state) : 0;
 }
 
@@ -154,8 +175,9 @@ int capkm_window_end(struct capkm *c, const struct capkm_where *where,
 	return end(c, where, arg, err);
 }
 
+/* @limit: on an error, which; or NULL. */
 static int seal(struct capkm *c, uint64_t window, uint32_t flags,
-		uint64_t *graph, struct capkm_answer *a,
+		uint64_t *graph, struct capkm_answer *a, uint32_t *limit,
 		struct capkm_error *err)
 {
 	struct capkm_window_seal arg = {
@@ -168,6 +190,8 @@ static int seal(struct capkm *c, uint64_t window, uint32_t flags,
 	int rc = capkm_do(c, CAPKM_NR_WINDOW_SEAL, &arg, err,
 			  "window %" PRIu64, window);
 
+	if (limit)
+		*limit = arg.out_limit;
 	if (rc)
 		return rc;
 	a->out_reports = arg.out_reports;
@@ -184,7 +208,7 @@ int capkm_window_seal(struct capkm *c, uint64_t window, uint32_t flags,
 	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_SEAL, err);
 
 	if (!rc)
-		rc = seal(c, window, flags, graph, &a, err);
+		rc = seal(c, window, flags, graph, &a, NULL, err);
 	if (!rc)
 		capkm_answer_put(answer, &a);
 	return rc;
@@ -279,9 +303,11 @@ static void disarm(struct capkm *c, const struct capkm_window_end *closed)
 }
 
 /* A window that could not be sealed must not wait for ever. */
-static int give_up(struct capkm *c, uint64_t window, int rc,
+static int give_up(struct capkm *c, uint64_t window, int rc, uint32_t limit,
 		   struct capkm_error *err)
 {
+	char why[300] = "";
+	struct text t = { .data = why, .size = sizeof(why) };
 	const struct capkm_cause cause = {
 		.kind = CAPKM_KIND_GENERIC,
 		.code = rc,
@@ -290,9 +316,14 @@ static int give_up(struct capkm *c, uint64_t window, int rc,
 	struct capkm_answer a = { .sz = sizeof(a) };
 
 	refuse_window(c, window, &cause, &a, NULL);
-	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+	capkm_means(&t, c, CAPKM_NR_WINDOW_SEAL, rc, &(struct capkm_window_seal){
+		.out_limit = limit,
+	});
+	capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
 		"end_capture: window %" PRIu64 " could not be sealed and is refused: %s",
-		window, capkm_means(c, CAPKM_NR_WINDOW_SEAL, rc));
+		window, why);
+	capkm_error_limit(err, limit);
+	return rc;
 }
 
 static void copy_reports(struct capkm_answer *to,
@@ -320,15 +351,16 @@ static int close_window(struct capkm *c, const struct capkm_where *where,
 		.reports = reports,
 		.reports_len = 2,
 	};
+	uint32_t limit;
 	int rc = end(c, where, &closed, err);
 
 	if (rc) {
 		disarm(c, &closed);
 		return rc;
 	}
-	rc = seal(c, closed.out_window, 0, graph, &a, NULL);
+	rc = seal(c, closed.out_window, 0, graph, &a, &limit, NULL);
 	if (rc)
-		return give_up(c, closed.out_window, rc, err);
+		return give_up(c, closed.out_window, rc, limit, err);
 	copy_reports(answer, &a);
 	return a.out_result == CAPKM_REFUSED ?
 		explain_refusal(&closed, &a, err) : 0;
@@ -381,9 +413,10 @@ int capkm_window_record(struct capkm *c, uint64_t window,
 	int rc = capkm_call(c, nr, &arg);
 
 	if (rc && arg.out_error_index == CAPKM_NO_INDEX)
-		return capkm_refuse(c, err, nr, rc, "window %" PRIu64, window);
-	return rc ? capkm_refuse_claims(c, err, nr, rc, arg.out_error_index,
-					&claims) : 0;
+		return capkm_refuse(c, err, nr, rc, &arg, "window %" PRIu64,
+				    window);
+	return rc ? capkm_refuse_claims(c, err, nr, rc, &arg,
+					arg.out_error_index, &claims) : 0;
 }
 
 int capkm_window_retain(struct capkm *c, uint64_t window,
@@ -401,18 +434,54 @@ int capkm_window_retain(struct capkm *c, uint64_t window,
 }
 
 int capkm_window_abort(struct capkm *c, const struct capkm_where *where,
-		       uint64_t *window, struct capkm_error *err)
+		       uint64_t window, uint64_t *aborted,
+		       struct capkm_error *err)
 {
 	const unsigned int nr = CAPKM_NR_WINDOW_ABORT;
-	struct capkm_window_abort arg = { .size = sizeof(arg) };
+	struct capkm_window_abort arg = {
+		.size = sizeof(arg),
+		.window = window,
+	};
 	int rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
 
 	if (!rc)
 		rc = capkm_do(c, nr, &arg, err, "stream %" PRIu64,
 			      (uint64_t)arg.place.stream);
-	if (!rc && window)
-		*window = arg.out_window;
+	if (!rc && aborted)
+		*aborted = arg.out_window;
 	return rc;
+}
+
+int capkm_window_join(struct capkm *c, uint64_t window,
+		      const struct capkm_where *where, uint32_t flags,
+		      uint32_t *result, struct capkm_error *err)
+{
+	const unsigned int nr = CAPKM_NR_WINDOW_JOIN;
+	struct capkm_window_join arg = {
+		.size = sizeof(arg),
+		.flags = flags,
+		.window = window,
+	};
+	int rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
+
+	if (rc)
+		return rc;
+	rc = capkm_call(c, nr, &arg);
+	if (rc)
+		return refuse_place(c, err, nr, rc, &arg, &arg.place, arg.flags,
+				    arg.out_state);
+	if (result)
+		*result = arg.out_result;
+	return 0;
+}
+
+int capkm_window_wait(struct capkm *c, struct capkm_window_wait *wait,
+		      struct capkm_error *err)
+{
+	if (!wait->window && !wait->place.stream)
+		wait->place.stream = capkm_stream_current();
+	return capkm_do(c, CAPKM_NR_WINDOW_WAIT, wait, err,
+			"window %" PRIu64, (uint64_t)wait->window);
 }
 
 int capkm_window_fail(struct capkm *c, uint64_t window, uint64_t stream,

@@ -21,8 +21,12 @@ struct capkm_write_set {
 int capkm_write_set_get(struct capkm *c, struct capkm_write_set **out,
 			struct capkm_error *err)
 {
-	struct capkm_write_set *set = atomic_exchange(&c->spare, NULL);
+	int rc = capkm_not_inherited(c, "write_set_get", err);
+	struct capkm_write_set *set;
 
+	if (rc)
+		return rc;
+	set = atomic_exchange(&c->spare, NULL);
 	if (!set) {
 		set = calloc(1, sizeof(*set));
 		if (!set)
@@ -51,7 +55,10 @@ int capkm_write_set_add(struct capkm_write_set *set, uint64_t buffer,
 			uint64_t start, uint64_t end, struct capkm_error *err)
 {
 	const uint32_t max = set->handle->info.out_claims_max;
+	int rc = capkm_not_inherited(set->handle, "write_set_add", err);
 
+	if (rc)
+		return rc;
 	if (set->len >= max)
 		return capkm_error_set(err, -EMSGSIZE, set->len, 0,
 			"write_set_add: a scope takes %" PRIu32 " claims", max);

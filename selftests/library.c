@@ -305,7 +305,7 @@ TEST_F(library, option_structs)
 	read.more[0] = 1;
 	REFUSED(-E2BIG, capkm_read(self->c, &self->a, dst, src, &read.o, &err));
 	read.more[0] = 0;
-	read.o.flags = 1;
+	read.o.flags = CAPKM_READ_OPTS_CONFIRMED << 1;
 	REFUSED(-EINVAL, capkm_read(self->c, &self->a, dst, src, &read.o, &err));
 	/* err is left alone by what goes well. */
 	OK(capkm_written(self->c, &self->a, 1, &err));
@@ -347,9 +347,9 @@ TEST(domains)
 	REFUSED(-ENOENT, capkm_domain_attach(e, NULL, &o, &err));
 	SAYS("domain 1152921504606846976");
 	o.domain = capkm_domain_id(c);
-	o.__reserved = 1;
+	o.limits_len = 1;
 	REFUSED(-EINVAL, capkm_domain_attach(e, NULL, &o, &err));
-	o.__reserved = 0;
+	o.limits_len = 0;
 	o.flags = CAPKM_DOMAIN_OPTS_PERSISTENT;
 	REFUSED(-EINVAL, capkm_domain_attach(e, NULL, &o, &err));
 	o.flags = CAPKM_DOMAIN_OPTS_OWNER;
@@ -541,7 +541,7 @@ TEST_F(library, stream_zero)
 	OK(capkm_window_query(self->c, &w, &err));
 	ASSERT_EQ(window, w.out_window);
 	ASSERT_EQ(stream, w.out_owner);
-	OK(capkm_window_abort(self->c, &nowhere, &window, &err));
+	OK(capkm_window_abort(self->c, &nowhere, 0, &window, &err));
 	ASSERT_EQ(w.out_window, window);
 	OK(capkm_taint(self->c, &self->a, 1, 0, NULL, NULL, &err));
 	OK(capkm_check(self->c, &self->a, 1, &a, &err));
@@ -1000,7 +1000,7 @@ static void slot_is_free(struct __test_metadata *_metadata, struct capkm *c)
 	OK(capkm_window_query(c, &q, &err));
 	ASSERT_EQ(0, q.out_window);
 	OK(capkm_window_prepare(c, &other, NULL, &w, &err));
-	OK(capkm_window_abort(c, &other, NULL, &err));
+	OK(capkm_window_abort(c, &other, 0, NULL, &err));
 }
 
 static uint64_t record(struct capkm *c, const struct capkm_claim *writes)
@@ -1073,7 +1073,7 @@ TEST_F(library, window_errors)
 	REFUSED(-EINVAL, capkm_window_begin(self->c, &(struct capkm_where){
 			.stream = 1, .flags = 6 }, 0, NULL, &err));
 	SAYS("CAPKM_WHERE_SLOT");
-	OK(capkm_window_abort(self->c, &owner, NULL, &err));
+	OK(capkm_window_abort(self->c, &owner, 0, NULL, &err));
 }
 
 /* capkm_window_close(): sealed, replayed, forgotten */
@@ -1492,7 +1492,7 @@ static int in_child(struct heritage *h)
 	CANCELED(capkm_window_prepare(h->c, NULL, NULL, &id, &err));
 	CANCELED(capkm_window_begin(h->c, &owner, 0, &id, &err));
 	CANCELED(capkm_window_close(h->c, &owner, &id, NULL, &err));
-	CANCELED(capkm_window_abort(h->c, &owner, NULL, &err));
+	CANCELED(capkm_window_abort(h->c, &owner, 0, NULL, &err));
 	CANCELED(capkm_window_abandon(h->c, h->window, &err));
 	CANCELED(capkm_graph_replay_begin(h->c, h->graph, NULL, NULL, &result, NULL, &err));
 	CANCELED(capkm_graph_destroy(h->c, h->graph, &err));

@@ -38,7 +38,13 @@ extern "C" {
  * Fork: a handle belongs to the process that opened it. In a child every call
  * on an inherited handle is -ECANCELED and changes nothing; capkm_close() there
  * gives back the child's memory and file descriptor and ends nothing. The child
- * opens a handle of its own. A handle does not survive exec.
+ * opens a handle of its own or, on the kernel, becomes a client of the same
+ * session with capkm_join(). An inherited embedded handle stays -ECANCELED.
+ * What returns no error (capkm_authority(), the ids, capkm_write_set_claims(),
+ * capkm_write_set_put()) tells in a child what the parent's handle knew, and
+ * capkm_fd() gives the descriptor that was inherited. A handle does not survive
+ * exec; a descriptor that is left open over it can be given to capkm_open_fd().
+ * Every descriptor of the library is close-on-exec.
  *
  * Growth: option structs and struct capkm_error begin with size_t sz, set by
  * CAPKM_OPTS(). A library that does not know the end of a larger struct
@@ -78,6 +84,9 @@ CAPKM_API const char *capkm_version(void);
  * @index: element of the array that is wrong (reads before writes), else
  *	%CAPKM_NO_INDEX
  * @failure: failure in the error graph behind it, 0 if there is none
+ * @limit: enum capkm_limit that is reached (-EDQUOT, -ENOSPC) or may not be set
+ *	so (capkm_domain_create()), else 0
+ * @__reserved: 0
  * @text: one line, or one for each of several reasons: the call, the element,
  *	what would be right. NUL-terminated
  */
@@ -86,6 +95,8 @@ struct capkm_error {
 	int err;
 	uint32_t index;
 	uint64_t failure;
+	uint32_t limit;
+	uint32_t __reserved;
 	char text[512];
 };
 
@@ -93,6 +104,8 @@ struct capkm_error {
 CAPKM_API const char *capkm_result_name(uint32_t result);
 CAPKM_API const char *capkm_kind_name(uint32_t kind);
 CAPKM_API const char *capkm_state_name(uint32_t window_state);
+CAPKM_API const char *capkm_event_name(uint32_t event_type);
+CAPKM_API const char *capkm_limit_name(uint32_t limit);
 
 /* handles */
 
@@ -102,9 +115,9 @@ struct capkm;
 #define CAPKM_RETRY_NONE	UINT32_MAX
 
 /**
- * struct capkm_open_opts - for capkm_open()
+ * struct capkm_open_opts - for capkm_open() and capkm_open_fd()
  * @sz: sizeof(struct capkm_open_opts)
- * @flags: must be 0
+ * @flags: capkm_open_fd(): CAPKM_OPEN_OPTS_*; else must be 0
  * @retry_ms: how long calls on the handle wait for bytes that somebody else is
  *	writing, in milliseconds; 0 for 1000, %CAPKM_RETRY_NONE for not at all
  */
@@ -113,6 +126,8 @@ struct capkm_open_opts {
 	uint32_t flags;
 	uint32_t retry_ms;
 };
+/* The process does not become a client: it can only ask. */
+#define CAPKM_OPEN_OPTS_NO_JOIN	(1u << 0)
 
 /**
  * capkm_open() - opens a handle: one session, one domain for life
@@ -134,11 +149,49 @@ CAPKM_API int capkm_open(const char *path, const struct capkm_open_opts *opts,
 			 struct capkm **out, struct capkm_error *err);
 
 /**
+ * capkm_open_fd() - makes a handle from a descriptor of the kernel module
+ * @fd: descriptor that was inherited or received; it stays the caller's, the
+ *	handle has a close-on-exec duplicate
+ * @opts: options or NULL. Unless %CAPKM_OPEN_OPTS_NO_JOIN is set the process
+ *	becomes a client of the session, see capkm_join()
+ * @out: the handle; untouched on error
+ * @err: why not, or NULL
+ *
+ * Without joining only those calls work that ask about what has an id: queries,
+ * checks, capkm_window_wait().
+ *
+ * Return: 0; -EBADF, -ENOTTY (not a capkm device), -EPROTONOSUPPORT, -EMFILE,
+ * -ENOMEM, -EINVAL, -E2BIG; of joining, see capkm_join()
+ */
+CAPKM_API int capkm_open_fd(int fd, const struct capkm_open_opts *opts,
+			    struct capkm **out, struct capkm_error *err);
+
+/**
+ * capkm_join() - makes the calling process a client of the handle's session
+ * @c: handle that was inherited through fork, or made without joining; one that
+ *	is a client already stays one
+ * @err: why not, or NULL
+ *
+ * Afterwards the handle is the process' own: it has the session's rights and
+ * buffers, and slots, scopes, windows and graphs of its own. With a second
+ * client all buffers of the session become shared. No other thread of the
+ * process may use the handle meanwhile.
+ *
+ * Return: 0; -ECANCELED (embedded: a session cannot be shared with another
+ * process; or the domain was destroyed, or the client has ended), -EDQUOT
+ * (clients of the session), -ENOSPC (ranges of the domain; the other client
+ * should confirm first), -ENOMEM
+ */
+CAPKM_API int capkm_join(struct capkm *c, struct capkm_error *err);
+
+/**
  * capkm_close() - closes the handle and ends its session
  * @c: handle or NULL
  *
  * What is open ends as if the process had died: scopes are torn down, windows
- * orphaned. No other call on @c may run or follow.
+ * orphaned. Of a session whose descriptor other processes have too, only the
+ * descriptor is closed: the session ends with the last one, this client with
+ * its process. No other call on @c may run or follow.
  */
 CAPKM_API void capkm_close(struct capkm *c);
 
@@ -155,17 +208,33 @@ enum capkm_authority {
 CAPKM_API enum capkm_authority capkm_authority(const struct capkm *c);
 
 /**
- * capkm_info() - what the authority said of itself when the handle was opened
+ * capkm_info() - what the authority says of itself
  * @c: handle
- * @info: filled up to info->size, which the caller sets
+ * @info: filled up to info->size, which the caller sets, with the array for
+ *	limits of a new domain, if it wants them
  * @err: why not, or NULL
  *
- * Return: 0; -EINVAL
+ * Return: 0; -EINVAL, -ENOMEM
  */
 CAPKM_API int capkm_info(const struct capkm *c, struct capkm_info *info,
 			 struct capkm_error *err);
 
-/* The descriptor behind the handle, which keeps it; -EOPNOTSUPP: embedded. */
+/**
+ * capkm_limit() - how many of something there may be
+ * @c: handle
+ * @limit: enum capkm_limit
+ * @value: the limit of the handle's domain or, while it has none, of a new one
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EINVAL (no such limit), -ENOMEM
+ */
+CAPKM_API int capkm_limit(struct capkm *c, uint32_t limit, uint64_t *value,
+			  struct capkm_error *err);
+
+/*
+ * The descriptor behind the handle, which keeps it; -EOPNOTSUPP: embedded. It
+ * can be waited for (EPOLLIN: there are events), duplicated, and sent.
+ */
 CAPKM_API int capkm_fd(const struct capkm *c);
 
 /**
@@ -174,7 +243,8 @@ CAPKM_API int capkm_fd(const struct capkm *c);
  * @nr: enum capkm_nr
  * @arg: its struct
  *
- * Everything else in this library is made of it. Starts again after -EINTR.
+ * Everything else in this library is made of it. Starts again after a signal,
+ * but for %CAPKM_NR_WINDOW_WAIT, which is -EINTR.
  *
  * Return: 0; what linux/capkm.h says of the operation
  */
@@ -191,7 +261,9 @@ CAPKM_API int capkm_call(struct capkm *c, unsigned int nr, void *arg);
  * @backend: enum capkm_backend of this session
  * @domain: attach: id instead of a name, else 0
  * @owner_uid: attach: whose domain, with %CAPKM_DOMAIN_OPTS_OWNER
- * @__reserved: must be 0
+ * @limits_len: length of @limits
+ * @limits: create: limits of the new domain that differ from those of
+ *	capkm_info(); only an administrator may raise one
  */
 struct capkm_domain_opts {
 	size_t sz;
@@ -201,12 +273,15 @@ struct capkm_domain_opts {
 	uint32_t backend;
 	uint64_t domain;
 	uint32_t owner_uid;
-	uint32_t __reserved;
+	uint32_t limits_len;
+	const struct capkm_limit_value *limits;
 };
 /* create: the domain lives without sessions, until it is destroyed */
 #define CAPKM_DOMAIN_OPTS_PERSISTENT	(1u << 0)
 /* attach: owner_uid's domain of that name, not the caller's */
 #define CAPKM_DOMAIN_OPTS_OWNER		(1u << 1)
+/* capkm_events_read() also gives failures that are minted and pruned */
+#define CAPKM_DOMAIN_OPTS_FAILURE_EVENTS	(1u << 2)
 
 /**
  * capkm_domain_create() - makes a domain and attaches the handle, for life
@@ -215,7 +290,8 @@ struct capkm_domain_opts {
  * @opts: options or NULL
  * @err: why not, or NULL
  *
- * Return: 0; -EEXIST, -EISCONN, -EINVAL, -EDQUOT, -ENOMEM
+ * Return: 0; -EEXIST, -EISCONN, -EINVAL, -EPERM (a limit may not be raised),
+ * -EMSGSIZE, -EDQUOT, -ENOMEM
  */
 CAPKM_API int capkm_domain_create(struct capkm *c, const char *name,
 				  const struct capkm_domain_opts *opts,
@@ -239,7 +315,8 @@ CAPKM_API int capkm_domain_attach(struct capkm *c, const char *name,
  * capkm_domain_open() - attaches to the caller's domain of that name, or makes it
  * @c: handle that is not attached
  * @name: name; with NULL the domain is new and has none
- * @opts: options or NULL; not @opts->domain nor %CAPKM_DOMAIN_OPTS_OWNER
+ * @opts: options or NULL; not @opts->domain nor %CAPKM_DOMAIN_OPTS_OWNER. Mode,
+ *	persistence and limits are for the one who makes it
  * @err: why not, or NULL
  *
  * Any number of processes may do so at once: they meet in one domain.
@@ -252,9 +329,9 @@ CAPKM_API int capkm_domain_open(struct capkm *c, const char *name,
 				struct capkm_error *err);
 
 /**
- * capkm_domain_query() - state, owner and counts of the handle's domain
+ * capkm_domain_query() - state, owner, counts, limits of the handle's domain
  * @c: attached handle
- * @query: query->size set by the caller
+ * @query: size and the array for limits set by the caller
  * @err: why not, or NULL
  *
  * Return: 0; -ENOTCONN, -EINVAL
@@ -311,6 +388,23 @@ struct capkm_where {
  */
 CAPKM_API int capkm_stream_create(struct capkm *c, const char *label,
 				  uint64_t *stream, struct capkm_error *err);
+
+/**
+ * capkm_stream_destroy() - ends a logical stream
+ * @c: attached handle
+ * @stream: id of capkm_stream_create(), which is gone for good, or one of the
+ *	caller's own, which may be used again; 0 for the current one
+ * @windows: windows that were refused, or NULL
+ * @err: why not, or NULL
+ *
+ * Windows that it owns and that are prepared, opening or recording are refused
+ * (kind %CAPKM_KIND_ABORTED), slots that it joined to a window are let go, its
+ * errors become shared. Its scopes stay open. It stays pinned where it is.
+ *
+ * Return: 0; -ENOENT, -EPERM (the stream is another session's), -EACCES
+ */
+CAPKM_API int capkm_stream_destroy(struct capkm *c, uint64_t stream,
+				   uint32_t *windows, struct capkm_error *err);
 
 /**
  * capkm_stream_query() - window, open scopes and sequence of a slot
@@ -388,7 +482,7 @@ CAPKM_API int capkm_buffer_create(struct capkm *c, uint64_t bytes,
  * @buffer: a buffer that the session holds
  * @err: why not, or NULL
  *
- * Return: 0; -ENOENT, -EACCES
+ * Return: 0; -ENOENT, -EACCES, -ENOSPC (ranges of the domain), -ENOMEM
  */
 CAPKM_API int capkm_buffer_export(struct capkm *c, uint64_t buffer,
 				  struct capkm_error *err);
@@ -435,9 +529,9 @@ CAPKM_API int capkm_buffer_reset(struct capkm *c, uint64_t buffer,
 				 struct capkm_error *err);
 
 /**
- * capkm_buffer_query() - state of a buffer and its ranges that are not clean
+ * capkm_buffer_query() - state of a buffer, its ranges that are not clean, its writers
  * @c: attached handle
- * @query: size, buffer, from, skip, ranges_uptr, ranges_len set by the caller
+ * @query: size, buffer, from, skip and the arrays set by the caller
  * @err: why not, or NULL
  *
  * Return: 0; -ENOENT, -EINVAL, -ENOMEM
@@ -476,7 +570,8 @@ struct capkm_cause {
  * @reports_len: its length
  * @out_reports: reports that there are; those beyond the array are lost
  * @out_result: enum capkm_result
- * @__reserved: must be 0
+ * @out_unconfirmed: of a check: claims with a byte whose last writer has not been
+ *	confirmed, if none is tainted
  * @out_sequence: the domain's sequence, for capkm_check_unchanged()
  */
 struct capkm_answer {
@@ -485,9 +580,163 @@ struct capkm_answer {
 	uint32_t reports_len;
 	uint32_t out_reports;
 	uint32_t out_result;
-	uint32_t __reserved;
+	uint32_t out_unconfirmed;
 	uint64_t out_sequence;
 };
+
+/* confirmation, faults */
+
+/**
+ * capkm_stream_sequence() - sequence of a slot, to be sampled before it is synchronised
+ * @c: attached handle
+ * @where: slot, or NULL
+ * @sequence: of the last scope or replay that was left on the slot
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL
+ */
+CAPKM_API int capkm_stream_sequence(struct capkm *c,
+				    const struct capkm_where *where,
+				    uint64_t *sequence,
+				    struct capkm_error *err);
+
+/**
+ * capkm_sequence() - the domain's sequence, to be sampled before a device is synchronised
+ * @c: attached handle
+ * @sequence: of the domain
+ * @err: why not, or NULL
+ *
+ * Return: 0
+ */
+CAPKM_API int capkm_sequence(struct capkm *c, uint64_t *sequence,
+			     struct capkm_error *err);
+
+/**
+ * capkm_confirm() - the work of a slot is finished, up to a sequence
+ * @c: attached handle
+ * @where: slot, or NULL
+ * @sequence: of capkm_stream_sequence() or scope->sequence of an exit, from
+ *	before the stream was synchronised
+ * @left: ranges of shared buffers that are left unconfirmed there, or NULL
+ * @err: why not, or NULL
+ *
+ * Work that was left well without %CAPKM_SCOPE_EXIT_F_COMPLETE is unconfirmed
+ * until this is called; if the process ends before, it is tainted
+ * (%CAPKM_KIND_UNCONFIRMED). Does not fail for memory or limits.
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL (@sequence has not been reached), -EACCES
+ */
+CAPKM_API int capkm_confirm(struct capkm *c, const struct capkm_where *where,
+			    uint64_t sequence, uint64_t *left,
+			    struct capkm_error *err);
+
+/**
+ * capkm_confirm_device() - the same for all slots of this process on a device
+ * @c: attached handle
+ * @device: its UUID, all zero for the host
+ * @sequence: of capkm_sequence(), from before the context was synchronised
+ * @left: ranges of shared buffers that are left unconfirmed there, or NULL
+ * @err: why not, or NULL
+ *
+ * Return: see capkm_confirm()
+ */
+CAPKM_API int capkm_confirm_device(struct capkm *c, const uint8_t device[16],
+				   uint64_t sequence, uint64_t *left,
+				   struct capkm_error *err);
+
+/**
+ * capkm_stream_fault() - the process' context on a device is lost
+ * @c: attached handle
+ * @where: stream that noticed, on the device that has faulted; or NULL
+ * @cause: code and text; its kind is always %CAPKM_KIND_DEVICE_FAULT; or NULL
+ * @failure: the failure; of the last fault if the context was not renewed since,
+ *	and then nothing has changed; or NULL
+ * @epoch: faults of the device that the process has seen, or NULL
+ * @err: why not, or NULL
+ *
+ * What is unconfirmed there is tainted, what is open there fails, windows that
+ * record there are doomed, and work is skipped until capkm_context_renew().
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL, -EACCES, -EDQUOT and -ENOMEM only if the
+ * process has never used the slot
+ */
+CAPKM_API int capkm_stream_fault(struct capkm *c,
+				 const struct capkm_where *where,
+				 const struct capkm_cause *cause,
+				 uint64_t *failure, uint64_t *epoch,
+				 struct capkm_error *err);
+
+/**
+ * capkm_context_renew() - the process has a new context on a device
+ * @c: attached handle
+ * @device: its UUID
+ * @epoch: faults of the device that the process has seen, or NULL
+ * @err: why not, or NULL
+ *
+ * Work can be entered there again. What was tainted stays so.
+ *
+ * Return: 0; -ENOENT (the process has never used the device), -EACCES
+ */
+CAPKM_API int capkm_context_renew(struct capkm *c, const uint8_t device[16],
+				  uint64_t *epoch, struct capkm_error *err);
+
+/**
+ * capkm_device_fault() - a device is lost, for all that use it in all domains
+ * @c: handle, attached or not
+ * @device: its UUID, not the host
+ * @cause: code (the number of the Xid, say) and text, or NULL
+ * @clients: clients for which it is a fault, or NULL
+ * @err: why not, or NULL
+ *
+ * For a monitor of the machine: needs an administrator (CAP_SYS_ADMIN in the
+ * initial user namespace).
+ *
+ * Return: 0; -EPERM, -EINVAL (the host), -ENOMEM (some domains may have been
+ * told; call it again)
+ */
+CAPKM_API int capkm_device_fault(struct capkm *c, const uint8_t device[16],
+				 const struct capkm_cause *cause,
+				 uint32_t *clients, struct capkm_error *err);
+
+/**
+ * capkm_stream_flush() - takes the errors that wait for a stream on a slot
+ * @c: attached handle
+ * @flush: size, flags (CAPKM_STREAM_FLUSH_F_*, %CAPKM_PLACE_F_SLOT), place and
+ *	the array set by the caller; a place.stream of 0 becomes the current one
+ * @err: why not, or NULL
+ *
+ * Each scope and replay that failed on the slot is told once, to its stream or,
+ * if it was recorded, to the owner of the window; a fault to anybody.
+ *
+ * Return: 0; -ENOENT, -EPERM, -EINVAL, -EACCES, -ENOMEM
+ */
+CAPKM_API int capkm_stream_flush(struct capkm *c,
+				 struct capkm_stream_flush *flush,
+				 struct capkm_error *err);
+
+/* events */
+
+/**
+ * capkm_events_read() - what has happened in the domain
+ * @c: attached handle
+ * @events: array that is filled, oldest first
+ * @len: its length, not 0
+ * @timeout_ms: how long to wait for the first, 0 for not at all, -1 for ever
+ * @got: how many came; 0 when the domain was destroyed: there will be no more
+ * @err: why not, or NULL
+ *
+ * The session gets what happens from when it was attached on, each event once;
+ * events->lost says how many were overwritten before it came. On the kernel,
+ * capkm_fd() can be polled for EPOLLIN instead of waiting here. If several
+ * threads or processes read one session at once, one of them may wait longer
+ * than its time.
+ *
+ * Return: 0; -ETIMEDOUT, -EINTR (kernel only), -EACCES, -EINVAL, -ENOTCONN,
+ * -EPERM
+ */
+CAPKM_API int capkm_events_read(struct capkm *c, struct capkm_event *events,
+				uint32_t len, int timeout_ms, uint32_t *got,
+				struct capkm_error *err);
 
 /* windows */
 
@@ -496,8 +745,11 @@ struct capkm_answer {
  * @sz: sizeof(struct capkm_window_opts)
  * @cookie: the caller's, kept with window and graph
  * @mode: capture mode, shown to readers, or NULL
- * @flags: must be 0; %CAPKM_WINDOW_PREPARE_F_STRICT is reserved, -EOPNOTSUPP
+ * @flags: 0, or %CAPKM_WINDOW_PREPARE_F_STRICT: work of its streams that runs
+ *	outside of it while it records dooms it
  * @__reserved: must be 0
+ * @parent: 0, or a recording window of this process on another slot, of which
+ *	the new one records a part that may or may not run
  */
 struct capkm_window_opts {
 	size_t sz;
@@ -505,6 +757,7 @@ struct capkm_window_opts {
 	const char *mode;
 	uint32_t flags;
 	uint32_t __reserved;
+	uint64_t parent;
 };
 
 /**
@@ -515,8 +768,9 @@ struct capkm_window_opts {
  * @window: its id, or NULL; 0 on a slot without graphs
  * @err: why not ("graph_prepare: ..."), or NULL
  *
- * Return: 0; -EBUSY (already prepared, or already recording), -EACCES, -EPERM,
- * -EOPNOTSUPP (strict), -EDQUOT, -ENOSPC, -ENOMEM
+ * Return: 0; -EBUSY (already prepared, already recording, or a member of a
+ * window), -ENOENT (no such parent), -EINVAL (the parent does not record, or is
+ * doomed), -EACCES, -EPERM, -EDQUOT, -ENOSPC, -ENOMEM
  */
 CAPKM_API int capkm_window_prepare(struct capkm *c,
 				   const struct capkm_where *where,
@@ -552,8 +806,11 @@ CAPKM_API int capkm_window_begin(struct capkm *c,
  * @out: verdict, id and owner, out->size set by the caller; or NULL
  * @err: why not ("end_capture: ..."), or NULL
  *
+ * Its member slots are let go.
+ *
  * Return: 0; -EINVAL (nothing recording), -ENOENT (@window is not there),
- * -EBUSY (the driver opens or closes it), -EOPNOTSUPP (no graphs)
+ * -EBUSY (the driver opens or closes it, or a child window is neither sealed nor
+ * refused), -EOPNOTSUPP (no graphs)
  */
 CAPKM_API int capkm_window_end(struct capkm *c, const struct capkm_where *where,
 			       uint64_t window, uint32_t flags,
@@ -565,7 +822,7 @@ CAPKM_API int capkm_window_end(struct capkm *c, const struct capkm_where *where,
  * @c: attached handle
  * @window: id
  * @flags: 0 or %CAPKM_WINDOW_SEAL_F_NO_INPUTS
- * @graph: the graph; 0 if it was refused
+ * @graph: the graph; 0 if it was refused, or taken in by its parent
  * @answer: %CAPKM_CLEAN or %CAPKM_REFUSED, with up to 2 reports: why, and what
  *	doomed it; or NULL
  * @err: why not, or NULL
@@ -599,7 +856,7 @@ CAPKM_API int capkm_window_refuse(struct capkm *c, uint64_t window,
  * capkm_window_close() - end and seal in one, for software slots
  * @c: attached handle of %CAPKM_BACKEND_SOFTWARE
  * @where: slot and stream, or NULL
- * @graph: the graph
+ * @graph: the graph; 0 of a child window, which its parent takes in
  * @answer: when the window was refused: 1 report, why; or 2, what doomed it;
  *	or NULL
  * @err: why not ("end_capture: ..."), the explanation first and what doomed it
@@ -607,10 +864,11 @@ CAPKM_API int capkm_window_refuse(struct capkm *c, uint64_t window,
  *
  * Afterwards the slot has no window, whatever came of it: a window that was
  * only prepared is aborted, one that could not be sealed for want of memory is
- * refused.
+ * refused. Only if a child window is neither sealed nor refused it stays as it is.
  *
  * Return: 0; -ESTALE (refused: doomed, or closed by another stream than its
- * owner), -EINVAL (nothing was recording), -EOPNOTSUPP, -EDQUOT, -ENOMEM
+ * owner), -EBUSY (a child window), -EINVAL (nothing was recording), -EOPNOTSUPP,
+ * -EDQUOT, -ENOMEM
  */
 CAPKM_API int capkm_window_close(struct capkm *c,
 				 const struct capkm_where *where,
@@ -662,19 +920,59 @@ CAPKM_API int capkm_window_retain(struct capkm *c, uint64_t window,
 				  struct capkm_error *err);
 
 /**
+ * capkm_window_join() - another slot records in a window too
+ * @c: attached handle
+ * @window: a recording window of this process
+ * @where: slot whose work it records from now on, and the stream that joins; or
+ *	NULL
+ * @flags: 0, or %CAPKM_WINDOW_JOIN_F_DRIVER_MERGED: the driver has merged the
+ *	capture on the slot with this one already
+ * @result: %CAPKM_CLEAN: it is a member. %CAPKM_REFUSED: two windows were merged,
+ *	both are doomed; or NULL
+ * @err: why not, or NULL
+ *
+ * A member stays one until the window is ended or its stream destroyed.
+ *
+ * Return: 0; -EBUSY (the slot has a window, is a member of another one, or has an
+ * open scope), -EINVAL (the window does not record, or is doomed), -ENOENT,
+ * -EPERM, -EACCES, -EDQUOT, -ENOMEM
+ */
+CAPKM_API int capkm_window_join(struct capkm *c, uint64_t window,
+				const struct capkm_where *where, uint32_t flags,
+				uint32_t *result, struct capkm_error *err);
+
+/**
+ * capkm_window_wait() - waits until a window has left its slot
+ * @c: attached handle
+ * @wait: size, timeout_ns (UINT64_MAX: for ever), and window or flags and place
+ *	set by the caller; a place.stream of 0 becomes the current one when window
+ *	is 0. On -EINTR timeout_ns is what is left, for another call
+ * @err: why not, or NULL
+ *
+ * A window whose device has faulted is not waited for either.
+ *
+ * Return: 0; -ETIMEDOUT, -EINTR (kernel only), -ENOENT, -EINVAL, -EPERM,
+ * -ECANCELED (the domain was destroyed)
+ */
+CAPKM_API int capkm_window_wait(struct capkm *c, struct capkm_window_wait *wait,
+				struct capkm_error *err);
+
+/**
  * capkm_window_abort() - the slot has no window afterwards
  * @c: attached handle
  * @where: slot, or NULL
- * @window: the window that it had, 0 if none; or NULL
+ * @window: 0 for whatever window it has, else it must be this one
+ * @aborted: the window that it had, 0 if none; or NULL
  * @err: why not, or NULL
  *
  * What a recording window had recorded is tainted.
  *
- * Return: 0
+ * Return: 0; -ENOENT (@window is not on the slot)
  */
 CAPKM_API int capkm_window_abort(struct capkm *c,
 				 const struct capkm_where *where,
-				 uint64_t *window, struct capkm_error *err);
+				 uint64_t window, uint64_t *aborted,
+				 struct capkm_error *err);
 
 /**
  * capkm_window_fail() - dooms a window
@@ -694,9 +992,9 @@ CAPKM_API int capkm_window_fail(struct capkm *c, uint64_t window,
 				struct capkm_error *err);
 
 /**
- * capkm_window_query() - state, owner and counts of a window
+ * capkm_window_query() - state, owner, counts and members of a window
  * @c: attached handle
- * @query: size, and window or flags and place, set by the caller; a
+ * @query: size, the arrays, and window or flags and place, set by the caller; a
  *	place.stream of 0 becomes the current one when window is 0
  * @err: why not, or NULL
  *
@@ -781,7 +1079,8 @@ struct capkm_scope_opts {
  * @id: id while it is open, else 0
  * @sequence: the domain's sequence at the enter, the slot's at the exit
  * @failure: skipped: of the input. Left: that the written bytes carry, 0: none
- * @result: %CAPKM_CLEAN: entered; %CAPKM_SKIPPED: the work must not run
+ * @result: %CAPKM_CLEAN: entered. %CAPKM_SKIPPED, %CAPKM_REFUSED (a child window
+ *	suspends the one that records there): the work must not run
  * @__reserved: not used
  * @set: the list that comes back at the exit
  */
@@ -803,7 +1102,7 @@ struct capkm_scope {
  * @writes: what it is going to write
  * @writes_len: length of @writes
  * @opts: options or NULL
- * @scope: filled; look at scope->result: when it is %CAPKM_SKIPPED the work
+ * @scope: filled; look at scope->result: when it is not %CAPKM_CLEAN the work
  *	must not run and there is nothing to exit. Untouched on error
  * @why: when it is skipped, or -EAGAIN: the input; or NULL
  * @err: why not, or NULL
@@ -852,7 +1151,8 @@ CAPKM_API int capkm_scope_enter_set(struct capkm *c,
  * capkm_scope_exit() - the work was issued, or is done
  * @c: handle
  * @scope: an entered scope; one that was skipped is nothing to do
- * @flags: 0, or %CAPKM_SCOPE_EXIT_F_COMPLETE when it is finished
+ * @flags: 0, or %CAPKM_SCOPE_EXIT_F_COMPLETE when it is finished; else
+ *	capkm_confirm() says so later
  * @err: why not, or NULL
  *
  * Does not fail for memory or limits.
@@ -911,15 +1211,50 @@ CAPKM_API int capkm_check_unchanged(struct capkm *c,
 				    struct capkm_error *err);
 
 /**
+ * struct capkm_check_opts - for capkm_check_with()
+ * @sz: sizeof(struct capkm_check_opts)
+ * @flags: CAPKM_CHECK_F_*
+ * @__reserved: must be 0
+ * @since: with %CAPKM_CHECK_F_UNCHANGED or %CAPKM_CHECK_F_WRITTEN: out_sequence
+ *	of an earlier check, or capkm_sequence(); else 0
+ */
+struct capkm_check_opts {
+	size_t sz;
+	uint32_t flags;
+	uint32_t __reserved;
+	uint64_t since;
+};
+
+/**
+ * capkm_check_with() - a check with more questions
+ * @c: attached handle
+ * @claims: which bytes
+ * @len: length of @claims
+ * @opts: which questions, or NULL
+ * @answer: also %CAPKM_PENDING: clean, but not confirmed; %CAPKM_STALE: clean, but
+ *	not written since; %CAPKM_CHANGED
+ * @err: why not, or NULL
+ *
+ * Return: see capkm_check(); -EOPNOTSUPP (%CAPKM_CHECK_F_WRITTEN of a buffer whose
+ * writers are not kept: neither shared nor %CAPKM_BUFFER_CREATE_F_FRESH)
+ */
+CAPKM_API int capkm_check_with(struct capkm *c,
+			       const struct capkm_claim *claims, uint32_t len,
+			       const struct capkm_check_opts *opts,
+			       struct capkm_answer *answer,
+			       struct capkm_error *err);
+
+/**
  * struct capkm_read_opts - for capkm_read()
  * @sz: sizeof(struct capkm_read_opts)
  * @copy: copies the bytes of the claim from src to dst, instead of memcpy();
  *	0 or a negative errno, which ends the read
  * @context: first argument of @copy
  * @report: filled when the read is -ESTALE or -EAGAIN, if not NULL
- * @flags: must be 0
- * @retry_ms: how long to try while somebody writes the bytes, in milliseconds;
- *	0 for the handle's, %CAPKM_RETRY_NONE for not at all
+ * @flags: CAPKM_READ_OPTS_*
+ * @retry_ms: how long to try while somebody writes the bytes, or has not
+ *	confirmed them, in milliseconds; 0 for the handle's, %CAPKM_RETRY_NONE for
+ *	not at all
  */
 struct capkm_read_opts {
 	size_t sz;
@@ -930,6 +1265,8 @@ struct capkm_read_opts {
 	uint32_t flags;
 	uint32_t retry_ms;
 };
+/* Only bytes whose last writer has confirmed that its work is finished. */
+#define CAPKM_READ_OPTS_CONFIRMED	(1u << 0)
 
 /**
  * capkm_read() - copies bytes that can be trusted
@@ -944,7 +1281,7 @@ struct capkm_read_opts {
  * else tries again.
  *
  * Return: 0; -ESTALE (tainted: err->failure and the text say why), -EAGAIN
- * (still being written after retry_ms), -ENOENT, -EINVAL, -ENOMEM, what copy
+ * (still being written, or not confirmed, after retry_ms), -ENOENT, -EINVAL, -ENOMEM, what copy
  * returned
  */
 CAPKM_API int capkm_read(struct capkm *c, const struct capkm_claim *claim,
@@ -1020,7 +1357,7 @@ struct capkm_replay_opts {
  * @where: stream and slot that it is launched on, or NULL
  * @opts: options or NULL
  * @result: %CAPKM_CLEAN: launch it, then end. %CAPKM_SKIPPED (an input is
- *	tainted) and %CAPKM_REFUSED (the slot is recording): do neither
+ *	tainted, or the device has faulted) and %CAPKM_REFUSED (the slot is recording): do neither
  * @why: when it is not clean, or -EAGAIN: the input, or why it was refused; or
  *	NULL
  * @err: why not, or NULL
@@ -1061,6 +1398,27 @@ CAPKM_API int capkm_graph_replay_fail(struct capkm *c, uint64_t graph,
 				      const struct capkm_cause *cause,
 				      uint64_t *failure,
 				      struct capkm_error *err);
+
+/**
+ * capkm_graph_update() - a graph's executable was updated with a closed window
+ * @c: attached handle
+ * @graph: a graph of this process
+ * @window: the closed window; what it recorded takes the place of what the graph
+ *	had
+ * @flags: 0, or CAPKM_GRAPH_UPDATE_F_*; with %CAPKM_GRAPH_UPDATE_F_FAILED the
+ *	driver refused, which is counted, and the window can still be sealed
+ * @answer: %CAPKM_CLEAN or %CAPKM_REFUSED, with up to 2 reports, as
+ *	capkm_window_seal(); or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0, also when it was refused; -ENOENT, -EPERM, -EINVAL (the window is
+ * not closed, or a child), -EBUSY (the graph is being replayed; the driver has
+ * not closed the window), -EACCES, -ENOMEM
+ */
+CAPKM_API int capkm_graph_update(struct capkm *c, uint64_t graph,
+				 uint64_t window, uint32_t flags,
+				 struct capkm_answer *answer,
+				 struct capkm_error *err);
 
 /**
  * capkm_graph_destroy() - forgets a graph
