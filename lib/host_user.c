@@ -132,8 +132,8 @@ void host_wake(struct host_waitq *q)
 	pthread_cond_broadcast(&q->cond);
 }
 
-/* Longer is for ever: it would be more than a hundred years. */
-#define LONGEST_WAIT	((u64)1 << 62)
+/* Longer is for ever: thirty years, which seconds of 32 bits can still count. */
+#define LONGEST_WAIT	((u64)1 << 60)
 
 static int wait_until(struct host_waitq *q, pthread_mutex_t *m, u64 until)
 {
