@@ -23,7 +23,9 @@ static void shed(struct buffer *b, struct claim *c, struct stock *back,
 	f = c->carrier->failure;
 	ck_failure_pin(f);
 	ck_claim_drop(c, back);
-	if (keep_reports && !f->carriers.count && link_empty(&f->sib))
+	/* Every process that ends without a confirmation leaves such a one. */
+	if (keep_reports && f->kind != CAPKM_KIND_UNCONFIRMED &&
+	    !f->carriers.count && link_empty(&f->sib))
 		ck_failure_keep(b->domain, f);
 	ck_failure_unpin(f, back);
 }
@@ -32,6 +34,7 @@ static void destroy(struct buffer *b, struct stock *back, bool keep_reports)
 {
 	struct domain *d = b->domain;
 	struct tree_node *node;
+	struct claim *c;
 	u32 n = 0;
 
 	while ((node = ck_tree_first(&b->claims.tree))) {
@@ -40,6 +43,15 @@ static void destroy(struct buffer *b, struct stock *back, bool keep_reports)
 		if (!(++n % 1024))
 			host_relax();
 	}
+	while ((node = ck_tree_first(&b->writers.tree))) {
+		c = container_of(node, struct claim, span.tree);
+		ck_range_erase(&b->writers, &c->span);
+		ck_stock_give(back, STOCK_CLAIM, c);
+		if (!(++n % 1024))
+			host_relax();
+	}
+	host_free(b->spare_claim);
+	host_free(b->spare_carrier);
 	ck_id_erase(&d->buffers, &b->node);
 	host_free(b);
 }
@@ -54,6 +66,32 @@ void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports)
 void ck_buffer_touch(struct buffer *b)
 {
 	b->sequence = b->domain->sequence;
+}
+
+/* Its graphs must keep writers and unconfirmed claims by range. */
+static void track(struct buffer *b)
+{
+	struct link *l;
+	struct use *use;
+
+	link_for_each(l, &b->uses) {
+		use = link_entry(l, struct use, sib);
+		if (use->graph && link_empty(&use->tracked))
+			link_add_tail(&use->tracked, &use->graph->tracked);
+	}
+}
+
+void ck_buffer_set_shared(struct buffer *b, struct stock *back)
+{
+	b->shared = true;
+	b->dirty = 0;
+	if (b->spare_claim)
+		ck_stock_give(back, STOCK_CLAIM, b->spare_claim);
+	if (b->spare_carrier)
+		ck_stock_give(back, STOCK_CARRIER, b->spare_carrier);
+	b->spare_claim = NULL;
+	b->spare_carrier = NULL;
+	track(b);
 }
 
 static u64 sequence(const struct buffer *b)
@@ -111,33 +149,18 @@ int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 	return 0;
 }
 
-int ck_op_buffer_create(struct call *c)
+static struct buffer *buffer_new(struct call *c,
+				 const struct capkm_buffer_create *a,
+				 struct buffer *b)
 {
-	struct capkm_buffer_create *a = c->arg;
-	struct array *label = &c->array[0];
+	const struct array *label = &c->array[0];
+	struct stock *st = &c->session->stock;
 	struct domain *d = c->domain;
-	struct buffer *b;
-	struct hold *h;
-	int err;
 
-	if (!a->bytes)
-		return -EINVAL;
-	b = ck_call_alloc(c, sizeof(*b), &err);
-	if (!b)
-		return err;
-	h = ck_call_alloc(c, sizeof(*h), &err);
-	if (!h) {
-		host_free(b);
-		return err;
-	}
-	if (c->session->holds.count >= BUFFERS_MAX) {
-		host_free(h);
-		host_free(b);
-		return -EDQUOT;
-	}
 	b->domain = d;
 	b->node.id = ++d->next_buffer;
 	ck_range_map_init(&b->claims);
+	ck_range_map_init(&b->writers);
 	link_init(&b->uses);
 	b->size = a->bytes;
 	b->address = a->address;
@@ -146,10 +169,49 @@ int ck_op_buffer_create(struct call *c)
 	memcpy(b->label, label->data, label->len);
 	b->exported = a->flags & CAPKM_BUFFER_CREATE_F_EXPORT;
 	b->unallocated = a->flags & CAPKM_BUFFER_CREATE_F_UNALLOCATED;
+	b->fresh = a->flags & CAPKM_BUFFER_CREATE_F_FRESH;
+	b->shared = b->exported || c->session->shared;
+	if (!b->shared) {
+		b->spare_claim = ck_stock_take(st, STOCK_CLAIM);
+		b->spare_carrier = ck_stock_take(st, STOCK_CARRIER);
+	}
 	ck_tick(d);
 	ck_buffer_touch(b);
 	ck_id_insert(&d->buffers, &b->node);
-	hold_add(c->session, h, b);
+	return b;
+}
+
+int ck_op_buffer_create(struct call *c)
+{
+	static const struct need spare = {
+		.n[STOCK_CLAIM] = 1, .n[STOCK_CARRIER] = 1,
+	};
+	struct capkm_buffer_create *a = c->arg;
+	struct buffer *b = NULL;
+	struct hold *h = NULL;
+	int err;
+
+	if (!a->bytes)
+		return -EINVAL;
+	do {
+		err = ck_limit(c, c->domain, CAPKM_LIMIT_BUFFERS,
+			       c->session->holds.count);
+		if (!err)
+			err = ck_call_buy(c, &spare);
+		if (!err && !b) {
+			b = ck_call_alloc(c, sizeof(*b), &err);
+			err = b ? 1 : err;
+		} else if (!err && !h) {
+			h = ck_call_alloc(c, sizeof(*h), &err);
+			err = h ? 1 : err;
+		}
+	} while (err == 1);
+	if (err) {
+		host_free(h);
+		host_free(b);
+		return err;
+	}
+	hold_add(c->session, h, buffer_new(c, a, b));
 	a->out_buffer = b->node.id;
 	a->out_sequence = b->sequence;
 	return 0;
@@ -158,13 +220,28 @@ int ck_op_buffer_create(struct call *c)
 int ck_op_buffer_export(struct call *c)
 {
 	struct capkm_buffer_export *a = c->arg;
-	struct hold *h = find_hold(c->session, a->buffer);
+	struct client *first = ck_session_first_client(c->session);
+	struct stock *st = &c->session->stock;
+	struct need need;
+	struct hold *h;
+	int err;
 
-	if (!h)
-		return -ENOENT;
+	do {
+		h = find_hold(c->session, a->buffer);
+		if (!h)
+			return -ENOENT;
+		memset(&need, 0, sizeof(need));
+		ck_share_need(h->buffer, first, &need);
+		err = ck_domain_room(c, need.n[STOCK_CLAIM]);
+		if (!err)
+			err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
 	if (!h->buffer->exported) {
-		h->buffer->exported = true;
 		ck_tick(c->domain);
+		ck_share(h->buffer, first, st);
+		h->buffer->exported = true;
 	}
 	return 0;
 }
@@ -188,8 +265,9 @@ int ck_op_buffer_open(struct call *c)
 			err = -ENOENT;
 		else if (!b->exported)
 			err = -EACCES;
-		else if (!h && s->holds.count >= BUFFERS_MAX)
-			err = -EDQUOT;
+		else if (!h)
+			err = ck_limit(c, c->domain, CAPKM_LIMIT_BUFFERS,
+				       s->holds.count);
 		if (err || h)
 			host_free(spare);
 		if (err)
@@ -236,17 +314,52 @@ int ck_op_buffer_reset(struct call *c)
 			return err;
 		if (ck_taint_busy(&t))
 			return -EBUSY;
-		need.n[STOCK_CLAIM] = ck_taint_splits(&t);
+		need.n[STOCK_CLAIM] = ck_taint_splits(&t) + 1;
 		err = ck_call_buy(c, &need);
 	} while (err == 1);
 	if (err)
 		return err;
 	ck_taint_clear(&t, ck_tick(c->domain), &s->stock);
+	ck_writer_clear(&t, &s->stock);
 	if (t.start == 0 && t.end == t.buffer->size)
 		t.buffer->unallocated = false;
 	ck_buffer_touch(t.buffer);
 	a->out_sequence = t.buffer->sequence;
 	return 0;
+}
+
+static struct capkm_session *creator(const struct buffer *b)
+{
+	struct capkm_session *s;
+	struct link *l;
+
+	link_for_each(l, &b->domain->sessions) {
+		s = link_entry(l, struct capkm_session, sib);
+		if (s->id == b->session)
+			return s;
+	}
+	return NULL;
+}
+
+static bool creator_lives(const struct buffer *b)
+{
+	const struct capkm_session *s = creator(b);
+
+	return s && s->clients_n;
+}
+
+/* A private buffer is held by nobody but its creator. */
+static bool is_dirty(const struct buffer *b)
+{
+	const struct target all = {
+		.buffer = (struct buffer *)b, .end = b->size,
+	};
+	struct capkm_session *s;
+
+	if (b->shared)
+		return ck_taint_unconfirmed(&all);
+	s = creator(b);
+	return s && ck_buffer_dirty_slot(b, ck_session_first_client(s));
 }
 
 void ck_buffer_fill(const struct buffer *b, struct capkm_buffer_query *q)
@@ -261,7 +374,11 @@ void ck_buffer_fill(const struct buffer *b, struct capkm_buffer_query *q)
 	q->out_session = b->session;
 	q->out_state = (b->exported ? CAPKM_BUFFER_EXPORTED : 0) |
 		       (b->unallocated ? CAPKM_BUFFER_UNALLOCATED : 0) |
-		       (b->holders ? 0 : CAPKM_BUFFER_HIDDEN);
+		       (b->holders ? 0 : CAPKM_BUFFER_HIDDEN) |
+		       (b->shared ? CAPKM_BUFFER_SHARED : 0) |
+		       (b->fresh ? CAPKM_BUFFER_FRESH : 0) |
+		       (is_dirty(b) ? CAPKM_BUFFER_DIRTY : 0) |
+		       (creator_lives(b) ? 0 : CAPKM_BUFFER_ABANDONED);
 	q->out_holders = b->holders;
 	q->out_uses = b->uses_n;
 	memcpy(q->out_label, b->label, sizeof(q->out_label));
@@ -286,6 +403,27 @@ static void fill_range(const struct claim *c, struct capkm_range *r)
 		r->id = c->carrier->failure->node.id;
 		r->kind = c->carrier->failure->kind;
 		break;
+	case CLAIM_UNCONFIRMED:
+		r->state = CAPKM_RANGE_UNCONFIRMED;
+		r->id = c->slot->client->session->id;
+		break;
+	}
+}
+
+/* The writers that end after @from; they are disjoint. */
+static void fill_writers(const struct buffer *b, u64 from, struct array *out)
+{
+	struct span *s = ck_range_first(&b->writers, from, b->size);
+	struct capkm_writer *w = out->data;
+	const struct claim *c;
+
+	for (; s && out->used < out->len; s = ck_range_after(s), out->used++) {
+		c = container_of(s, struct claim, span);
+		w[out->used].start = s->start;
+		w[out->used].end = s->end;
+		w[out->used].session = c->session;
+		w[out->used].stream = c->stream;
+		w[out->used].sequence = s->date;
 	}
 }
 
@@ -307,6 +445,8 @@ int ck_op_buffer_query(struct call *c)
 		fill_range(container_of(s, struct claim, span),
 			   &out[ranges->used++]);
 	a->out_ranges = ranges->used;
+	fill_writers(h->buffer, a->from, &c->array[1]);
+	a->out_writers = c->array[1].used;
 	ck_buffer_fill(h->buffer, a);
 	return 0;
 }

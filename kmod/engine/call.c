@@ -517,14 +517,20 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
 	return call(&f);
 }
 
+/* While the lock was dropped, the domain or the client may have ended. */
+static bool is_over(const struct call *c)
+{
+	return c->domain->dead || (c->client && c->client->dead);
+}
+
 int ck_call_buy(struct call *c, const struct need *need)
 {
 	struct stock *stock = &c->session->stock, bought;
 	struct need lack;
 	int err;
 
-	if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
-		return -ENOSPC;
+	if (need->n[STOCK_CLAIM] > c->domain->limit[CAPKM_LIMIT_RANGES])
+		return ck_limit_reached(c, CAPKM_LIMIT_RANGES);
 	if (ck_stock_has(stock, need))
 		return 0;
 	lack = ck_stock_lack(stock, need);
@@ -535,7 +541,7 @@ int ck_call_buy(struct call *c, const struct need *need)
 	ck_stock_move_all(stock, &bought);
 	if (err)
 		return err;
-	return c->domain->dead || c->client->dead ? -ECANCELED : 1;
+	return is_over(c) ? -ECANCELED : 1;
 }
 
 void *ck_call_alloc(struct call *c, size_t bytes, int *err)
@@ -546,7 +552,7 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err)
 	p = host_alloc(bytes);
 	host_lock(&c->domain->lock);
 	*err = p ? 0 : -ENOMEM;
-	if (p && (c->domain->dead || c->client->dead)) {
+	if (p && is_over(c)) {
 		host_free(p);
 		p = NULL;
 		*err = -ECANCELED;
@@ -566,5 +572,6 @@ int ck_op_info(struct call *c)
 	memset(a->out_version, 0, sizeof(a->out_version));
 	memcpy(a->out_version, CAPKM_VERSION,
 	       min(sizeof(CAPKM_VERSION), sizeof(a->out_version)) - 1);
+	a->out_limits = ck_limits_fill(capkm_limits, &c->array[0]);
 	return 0;
 }

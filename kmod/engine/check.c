@@ -19,6 +19,92 @@ static bool met(const struct fault *fault, struct buffer *b, u64 stamp)
 	return false;
 }
 
+/* The first byte of the claim that nobody has confirmed yet; who wrote it. */
+static bool find_unconfirmed(const struct capkm_session *s,
+			     const struct target *t, struct capkm_report *r)
+{
+	const struct claim *c = ck_taint_unconfirmed(t);
+	const struct slot *slot = c ? c->slot : NULL;
+	const struct link *l;
+
+	if (t->start == t->end)
+		return false;
+	/* A private buffer is one client's, and unconfirmed as a whole. */
+	if (!c && !t->buffer->shared)
+		link_for_each(l, &s->clients)
+			if ((slot = ck_buffer_dirty_slot(t->buffer,
+					link_entry(l, struct client, sib))))
+				break;
+	if (!slot)
+		return false;
+	r->kind = CAPKM_KIND_UNCONFIRMED;
+	r->buffer = t->buffer->node.id;
+	r->start = c ? max(c->span.start, t->start) : t->start;
+	r->end = c ? min(c->span.end, t->end) : t->end;
+	r->sequence = c ? c->span.date : slot->last;
+	ck_who_report(&slot->client->who, r);
+	return true;
+}
+
+static bool find_stale(const struct target *t, u64 since,
+		       struct capkm_report *r)
+{
+	const struct claim *writer;
+
+	r->buffer = t->buffer->node.id;
+	r->start = ck_writer_stale(t, since, &writer);
+	r->end = t->end;
+	r->kind = CAPKM_KIND_STALE;
+	if (writer) {
+		r->session = writer->session;
+		r->stream = writer->stream;
+		r->sequence = writer->span.date;
+	}
+	return r->start < t->end;
+}
+
+/* Of clean claims: how many are unconfirmed, or stale. Reports if it is asked. */
+static u32 find_more(struct call *c, const struct array *claims, bool stale,
+		     u64 since, struct array *reports)
+{
+	const struct capkm_claim *claim = claims->data;
+	struct capkm_report *out, r;
+	struct target t;
+	u32 i, n = 0;
+
+	for (i = 0; i < claims->len; i++) {
+		t = ck_target(c, &claim[i]);
+		host_relax();
+		memset(&r, 0, sizeof(r));
+		if (!(stale ? find_stale(&t, since, &r) :
+			      find_unconfirmed(c->session, &t, &r)))
+			continue;
+		n++;
+		if (reports && reports->used < reports->len) {
+			out = reports->data;
+			out[reports->used++] = r;
+		}
+	}
+	return n;
+}
+
+/* F_WRITTEN is a question that only some buffers can answer. */
+static int check_writers_kept(struct call *c, const struct array *claims,
+			      u32 *bad)
+{
+	const struct capkm_claim *claim = claims->data;
+	u32 i;
+
+	for (i = 0; i < claims->len; i++) {
+		if (ck_writer_kept(ck_target(c, &claim[i]).buffer))
+			continue;
+		*bad = i;
+		c->say_error = true;
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
 static u32 find_faults(struct call *c, const struct array *claims,
 		       struct array *reports)
 {
@@ -60,24 +146,44 @@ int ck_op_check(struct call *c)
 {
 	struct capkm_check *a = c->arg;
 	struct array *claims = &c->array[0], *reports = &c->array[1];
+	const u32 which = a->flags & (CAPKM_CHECK_F_UNCHANGED |
+				      CAPKM_CHECK_F_WRITTEN);
+	const bool confirmed = a->flags & CAPKM_CHECK_F_CONFIRMED;
 	int err;
 
-	if (!(a->flags & CAPKM_CHECK_F_UNCHANGED) && a->since)
+	if (which ? which & (which - 1) : a->since)
 		return -EINVAL;
 	err = ck_targets_check(c, claims, 0, false, &a->out_error_index);
+	if (!err && which == CAPKM_CHECK_F_WRITTEN)
+		err = check_writers_kept(c, claims, &a->out_error_index);
 	if (err)
 		return err;
+	a->out_unconfirmed = 0;
 	a->out_reports = find_faults(c, claims, reports);
 	a->out_sequence = c->domain->sequence;
 	a->out_result = CAPKM_CLEAN;
-	if (a->out_reports)
+	if (a->out_reports) {
 		a->out_result = CAPKM_TAINTED;
-	else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
+		return 0;
+	}
+	a->out_unconfirmed = find_more(c, claims, false, 0,
+				       confirmed ? reports : NULL);
+	if (confirmed && a->out_unconfirmed) {
+		a->out_result = CAPKM_PENDING;
+		a->out_reports = a->out_unconfirmed;
+		return 0;
+	}
+	if (which == CAPKM_CHECK_F_WRITTEN) {
+		a->out_reports = find_more(c, claims, true, a->since, reports);
+		if (a->out_reports)
+			a->out_result = CAPKM_STALE;
+	} else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
 		 changed(c, claims, a->since))
 		a->out_result = CAPKM_CHANGED;
 	return 0;
 }
 
+/* @f: what they carry, or NULL: they were written well. */
 static void taint_all(struct call *c, const struct array *claims,
 		      struct failure *f)
 {
@@ -93,6 +199,8 @@ static void taint_all(struct call *c, const struct array *claims,
 			ck_taint_fail(&t, f, tick, tick, st);
 		else
 			ck_taint_clear(&t, tick, st);
+		if (!f && ck_writer_kept(t.buffer))
+			ck_writer_set(&t, c->session->id, 0, tick, st);
 		ck_buffer_touch(t.buffer);
 		host_relax();
 	}
@@ -169,6 +277,8 @@ static void splits_of(struct call *c, const struct array *claims,
 	for (i = 0; i < claims->len; i++) {
 		t = ck_target(c, &claim[i]);
 		need->n[STOCK_CLAIM] += ck_taint_splits(&t);
+		if (ck_writer_kept(t.buffer))
+			need->n[STOCK_CLAIM] += 2;
 		host_relax();
 	}
 }

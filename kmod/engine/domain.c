@@ -103,6 +103,14 @@ static void clear(struct domain *d)
 				CAPKM_WINDOW_REFUSED, NULL);
 	drop_history(d, 0);
 	drop_reports(d);
+	host_wake(&d->waitq);
+}
+
+static void domain_free(struct domain *d)
+{
+	ck_events_free(d);
+	host_mutex_destroy(&d->lock);
+	host_free(d);
 }
 
 void ck_domain_put(struct domain *d)
@@ -117,8 +125,7 @@ void ck_domain_put(struct domain *d)
 	host_lock(&d->lock);
 	clear(d);
 	host_unlock(&d->lock);
-	host_mutex_destroy(&d->lock);
-	host_free(d);
+	domain_free(d);
 }
 
 void ck_domain_unlist(struct domain *d)
@@ -174,7 +181,7 @@ static bool lapsed(const struct domain *d, u64 now)
 		o = container_of(node, struct domain, node);
 		newer += o->uid == d->uid && o->defunct_at > d->defunct_at;
 	}
-	return newer >= DEFUNCT_PER_UID;
+	return newer >= ck_limit_default(CAPKM_LIMIT_DEFUNCT);
 }
 
 void capkm_engine_reap(void)
@@ -243,7 +250,8 @@ static struct domain *find_name(u32 uid, const struct array *name)
 	return NULL;
 }
 
-static int list_domain(struct domain *d, const struct array *name)
+static int list_domain(struct call *c, struct domain *d,
+		       const struct array *name)
 {
 	struct id_node *node;
 	int err = 0;
@@ -253,8 +261,8 @@ static int list_domain(struct domain *d, const struct array *name)
 	for (node = ck_id_first(&registry.domains); node;
 	     node = ck_id_next(node))
 		n += container_of(node, struct domain, node)->uid == d->uid;
-	if (n >= DOMAINS_PER_UID)
-		err = -EDQUOT;
+	if (n >= ck_limit_default(CAPKM_LIMIT_DOMAINS))
+		err = ck_limit_reached(c, CAPKM_LIMIT_DOMAINS);
 	else if (name->len && find_name(d->uid, name))
 		err = -EEXIST;
 	if (!err) {
@@ -274,16 +282,18 @@ static int list_domain(struct domain *d, const struct array *name)
  * keeps.
  */
 static int attach(struct call *c, struct domain *d, u32 rights,
-		  u32 max_streams, u32 backend)
+		  u32 max_streams, u32 backend, bool wants_failures)
 {
 	struct capkm_session *s = c->session;
 	struct client *client;
 	struct link *l;
+	int err;
 
 	if (d->dead || d->defunct_ns)
 		return -ENOENT;
-	if (d->sessions_n >= SESSIONS_MAX)
-		return -ENOSPC;
+	err = ck_limit(c, d, CAPKM_LIMIT_SESSIONS, d->sessions_n);
+	if (err)
+		return err;
 	host_lock(&registry.lock);
 	s->id = ++registry.next_session;
 	host_unlock(&registry.lock);
@@ -294,8 +304,12 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 		client = link_entry(l, struct client, sib);
 		client->who.session = s->id;
 	}
+	s->events_read = d->events_total;
+	s->wants_failures = wants_failures;
+	d->failure_readers += wants_failures;
 	link_add_tail(&s->sib, &d->sessions);
 	d->sessions_n++;
+	d->clients_n += s->clients_n;
 	ck_tick(d);
 	WRITE_ONCE(s->domain, d);
 	return 0;
@@ -309,6 +323,7 @@ static struct domain *domain_new(struct call *c,
 	if (!d)
 		return NULL;
 	host_mutex_init(&d->lock);
+	host_waitq_init(&d->waitq);
 	d->uid = c->who->uid;
 	d->gid = c->who->gid;
 	d->mode = a->mode ? a->mode : 0600;
@@ -335,16 +350,25 @@ static int create(struct call *c, struct capkm_domain_create *a)
 	d = domain_new(c, a);
 	if (!d)
 		return -ENOMEM;
+	err = ck_limits_init(c, d, &c->array[1]);
+	if (!err)
+		err = ck_limit(c, d, CAPKM_LIMIT_SESSIONS, 0);
+	if (!err)
+		err = ck_events_init(d);
+	if (err) {
+		domain_free(d);
+		return err;
+	}
 	/* Nobody can attach and leave before its creator is attached. */
 	host_lock(&d->lock);
-	err = list_domain(d, name);
+	err = list_domain(c, d, name);
 	if (!err)
 		attach(c, d, CAPKM_RIGHT_READ | CAPKM_RIGHT_WRITE,
-		       a->max_streams, a->backend);
+		       a->max_streams, a->backend,
+		       a->flags & CAPKM_DOMAIN_CREATE_F_FAILURE_EVENTS);
 	host_unlock(&d->lock);
 	if (err) {
-		host_mutex_destroy(&d->lock);
-		host_free(d);
+		domain_free(d);
 		return err;
 	}
 	a->out_domain = d->id;
@@ -394,7 +418,9 @@ static int attach_to(struct call *c, struct capkm_domain_attach *a)
 	rights = ck_domain_rights(d, c->who);
 	host_lock(&d->lock);
 	err = rights & CAPKM_RIGHT_READ ?
-		attach(c, d, rights, a->max_streams, a->backend) : -EACCES;
+		attach(c, d, rights, a->max_streams, a->backend,
+		       a->flags & CAPKM_DOMAIN_ATTACH_F_FAILURE_EVENTS) :
+		-EACCES;
 	host_unlock(&d->lock);
 	if (err) {
 		ck_domain_put(d);
@@ -459,6 +485,9 @@ void ck_domain_fill(struct domain *d, const struct capkm_session *s,
 	q->out_history = d->history_n;
 	q->out_created_ns = d->created_ns;
 	q->out_defunct_ns = d->defunct_ns;
+	q->out_clients = d->clients_n;
+	q->out_faulted = d->faulted_n;
+	q->out_unconfirmed = d->unconfirmed;
 	host_lock(&registry.lock);
 	memcpy(q->out_name, d->name, sizeof(q->out_name));
 	host_unlock(&registry.lock);
@@ -466,7 +495,10 @@ void ck_domain_fill(struct domain *d, const struct capkm_session *s,
 
 int ck_op_domain_query(struct call *c)
 {
-	ck_domain_fill(c->domain, c->session, c->who, c->arg);
+	struct capkm_domain_query *a = c->arg;
+
+	ck_domain_fill(c->domain, c->session, c->who, a);
+	a->out_limits = ck_limits_fill(c->domain->limit, &c->array[0]);
 	return 0;
 }
 

@@ -42,6 +42,17 @@ void ck_who_put(struct who *w)
 	w->proc = NULL;
 }
 
+/* As the reader may see it. */
+void ck_who_report(const struct who *w, struct capkm_report *r)
+{
+	r->stream = w->stream;
+	r->session = w->session;
+	r->pid = w->proc ? host_proc_pid(w->proc) : 0;
+	r->tid = w->tid;
+	r->uid = host_uid_view(w->uid);
+	memcpy(r->comm, w->comm, sizeof(r->comm));
+}
+
 struct failure *ck_failure_new(struct domain *d, struct stock *from)
 {
 	struct failure *f = ck_stock_take(from, STOCK_FAILURE);
@@ -79,24 +90,77 @@ void ck_failure_text(struct failure *f, const char *text, u32 len)
 	f->text[f->text_len] = 0;
 }
 
+static void link_failure(struct domain *d, struct failure *f)
+{
+	ck_id_insert(&d->failures, &f->node);
+	ck_event_failure(d, CAPKM_EVENT_FAILURE_MINTED, f);
+}
+
+static struct carrier *find_carrier(const struct failure *f,
+				    const struct buffer *b)
+{
+	return id_entry(ck_id_find(&f->carriers, b->node.id), struct carrier,
+			node);
+}
+
+static void add_carrier(struct domain *d, struct failure *f, struct buffer *b,
+			struct carrier *c)
+{
+	c->node.id = b->node.id;
+	c->failure = f;
+	c->buffer = b;
+	if (!f->latent) {
+		b->failures++;
+		if (!f->carriers.count)
+			link_failure(d, f);
+	}
+	ck_id_insert(&f->carriers, &c->node);
+}
+
 struct carrier *ck_failure_tag(struct domain *d, struct failure *f,
 			       struct buffer *b, struct stock *from)
 {
-	struct carrier *c = id_entry(ck_id_find(&f->carriers, b->node.id),
-				     struct carrier, node);
+	struct carrier *c = find_carrier(f, b);
 
 	if (!c) {
 		c = ck_stock_take(from, STOCK_CARRIER);
-		c->node.id = b->node.id;
-		c->failure = f;
-		c->buffer = b;
-		b->failures++;
-		if (!f->carriers.count)
-			ck_id_insert(&d->failures, &f->node);
-		ck_id_insert(&f->carriers, &c->node);
+		add_carrier(d, f, b, c);
 	}
 	c->claims++;
 	return c;
+}
+
+struct carrier *ck_failure_tag_spare(struct domain *d, struct failure *f,
+				     struct buffer *b)
+{
+	struct carrier *c = find_carrier(f, b);
+
+	if (!c) {
+		c = b->spare_carrier;
+		b->spare_carrier = NULL;
+		memset(c, 0, sizeof(*c));
+		add_carrier(d, f, b, c);
+	}
+	c->claims++;
+	return c;
+}
+
+void ck_failure_happened(struct domain *d, struct failure *f)
+{
+	struct id_node *at;
+	struct buffer *b;
+	u32 n = 0;
+
+	f->latent = false;
+	for (at = ck_id_first(&f->carriers); at; at = ck_id_next(at)) {
+		b = container_of(at, struct carrier, node)->buffer;
+		b->failures++;
+		ck_buffer_touch(b);
+		if (!(++n % 1024))
+			host_relax();
+	}
+	if (f->carriers.count)
+		link_failure(d, f);
 }
 
 void ck_skip_free(struct skip *s, struct stock *back)
@@ -121,14 +185,21 @@ static void drop_oldest_skip(struct failure *f, struct stock *back)
 void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back)
 {
 	struct failure *f = c->failure;
+	struct buffer *b = c->buffer;
 
 	if (--c->claims)
 		return;
-	c->buffer->failures--;
 	ck_id_erase(&f->carriers, &c->node);
-	ck_stock_give(back, STOCK_CARRIER, c);
+	if (b->shared || b->spare_carrier)
+		ck_stock_give(back, STOCK_CARRIER, c);
+	else
+		b->spare_carrier = c;
+	if (f->latent)
+		return;
+	b->failures--;
 	if (f->carriers.count)
 		return;
+	ck_event_failure(d, CAPKM_EVENT_FAILURE_PRUNED, f);
 	ck_id_erase(&d->failures, &f->node);
 	while (f->skips_kept)
 		drop_oldest_skip(f, back);
@@ -164,7 +235,7 @@ void ck_failure_keep(struct domain *d, struct failure *f)
 	ck_failure_pin(f);
 	f->report = ++d->reports_total;
 	link_add_tail(&f->sib, &d->reports);
-	if (++d->reports_n <= REPORTS_MAX)
+	if (++d->reports_n <= d->limit[CAPKM_LIMIT_REPORTS])
 		return;
 	oldest = link_first(&d->reports, struct failure, sib);
 	link_del(&oldest->sib);
@@ -198,6 +269,10 @@ static u32 make_text(const struct failure *f, const char *pid, char *text,
 		return scnprintf(text, size,
 			"%s%s, whose stream %llu owned window %llu, ended before it was sealed",
 			f->who.comm, pid, stream, (unsigned long long)f->window);
+	if (f->kind == CAPKM_KIND_UNCONFIRMED)
+		return scnprintf(text, size,
+			"%s%s ended before it had confirmed this work",
+			f->who.comm, pid);
 	if (f->kind != CAPKM_KIND_TORN_DOWN)
 		return scnprintf(text, size, "%s", f->text);
 	if (f->graph)
@@ -224,6 +299,13 @@ static u32 text_for_reader(const struct failure *f, u32 pid, char *text,
 	return make_text(f, number, text, size);
 }
 
+static bool is_of_ended_client(const struct failure *f)
+{
+	return f->kind == CAPKM_KIND_TORN_DOWN ||
+	       f->kind == CAPKM_KIND_OWNER_DIED ||
+	       f->kind == CAPKM_KIND_UNCONFIRMED;
+}
+
 void ck_failure_report(const struct failure *f, struct capkm_report *r)
 {
 	memset(r, 0, sizeof(*r));
@@ -233,18 +315,12 @@ void ck_failure_report(const struct failure *f, struct capkm_report *r)
 	r->scope = f->scope;
 	r->graph = f->graph;
 	r->window = f->window;
-	r->stream = f->who.stream;
-	r->session = f->who.session;
 	r->sequence = f->sequence;
 	r->time_ns = f->time_ns;
-	r->pid = f->who.proc ? host_proc_pid(f->who.proc) : 0;
-	r->tid = f->who.tid;
-	r->uid = host_uid_view(f->who.uid);
 	r->carriers = min(f->carriers.count, (u64)U32_MAX);
-	memcpy(r->comm, f->who.comm, sizeof(r->comm));
+	ck_who_report(&f->who, r);
 	memcpy(r->label, f->label, sizeof(r->label));
-	if (f->kind == CAPKM_KIND_TORN_DOWN ||
-	    f->kind == CAPKM_KIND_OWNER_DIED) {
+	if (is_of_ended_client(f)) {
 		r->text_len = text_for_reader(f, r->pid, (char *)r->text,
 					      sizeof(r->text));
 	} else {

@@ -2,7 +2,7 @@
 /*
  * Graphs: what a sealed window became. A replay is a scope over all that the
  * graph writes, but it is one state of the graph, which its buffers refer to,
- * not a claim for each range: begin and end look at a counter. Only when
+ * not a claim for each range: begin and end look at a list. Only when
  * something is wrong with one of its buffers are the claims walked.
  */
 #include "internal.h"
@@ -12,13 +12,24 @@ static struct use *use_of(struct id_node *node)
 	return container_of(node, struct use, node);
 }
 
-void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
-			  struct client *client)
+void ck_graph_init(struct domain *d, struct graph *g, struct client *client)
+{
+	g->node.id = ++d->next_graph;
+	g->client = client;
+	link_init(&g->busy);
+	link_init(&g->tracked);
+	link_init(&g->retained);
+	ck_stock_init(&g->stock);
+	ck_id_insert(&d->graphs, &g->node);
+	link_add_tail(&g->sib, &client->graphs);
+	client->graphs_n++;
+}
+
+void ck_graph_from_window(struct graph *g, struct window *w)
 {
 	struct id_node *node;
 	struct use *use;
 
-	g->client = client;
 	g->window = w->node.id;
 	g->owner = w->opener.stream;
 	g->cookie = w->cookie;
@@ -27,7 +38,6 @@ void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
 	g->seen = w->seen;
 	g->retained_n = w->retained_n;
 	g->retained_bytes = w->retained_bytes;
-	link_init(&g->retained);
 	while (!link_empty(&w->retained))
 		link_move_tail(w->retained.next, &g->retained);
 
@@ -36,36 +46,45 @@ void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
 		use = use_of(node);
 		use->graph = g;
-		g->busy += !!use->buffer->claims.count;
+		if (use->buffer->claims.count)
+			link_add_tail(&use->busy, &g->busy);
+		if (ck_writer_kept(use->buffer))
+			link_add_tail(&use->tracked, &g->tracked);
 	}
-	ck_id_insert(&d->graphs, &g->node);
-	link_add_tail(&g->sib, &client->graphs);
-	client->graphs_n++;
 }
 
-void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
-		   bool keep_reports)
+void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports)
 {
 	struct id_node *node;
 	struct retained *r;
 	struct use *use;
 
-	/* Its buffers can no longer ask it when they were touched last. */
+	/* Its buffers can no longer ask it what its replays did to them. */
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
 		use = use_of(node);
 		if (use->writes.count + use->seen.count)
 			use->buffer->sequence = max(use->buffer->sequence,
 						    g->touched);
+		if (use->writes.count && !use->buffer->shared)
+			use->buffer->dirty = max(use->buffer->dirty, g->dirty);
 	}
-	link_del(&g->sib);
-	g->client->graphs_n--;
-	ck_id_erase(&d->graphs, &g->node);
+	g->touched = 0;
+	g->dirty = 0;
 	ck_uses_free(&g->uses, back, keep_reports);
 	while (!link_empty(&g->retained)) {
 		r = link_first(&g->retained, struct retained, sib);
 		link_del(&r->sib);
 		host_free(r);
 	}
+}
+
+void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
+		   bool keep_reports)
+{
+	ck_graph_strip(g, back, keep_reports);
+	link_del(&g->sib);
+	g->client->graphs_n--;
+	ck_id_erase(&d->graphs, &g->node);
 	ck_stock_free(&g->stock);
 	host_free(g);
 }
@@ -109,10 +128,9 @@ struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end)
 
 /* ---- the end of a replay ---- */
 
-/* Rule 2 over a set: with @f its claims fail, without they are clean. */
-static void settle_set(struct graph *g, struct buffer *b,
-		       const struct range_map *set, struct failure *f,
-		       u64 tick)
+/* Rule 2 over a set: its claims fail. */
+static void fail_set(struct graph *g, struct buffer *b,
+		     const struct range_map *set, struct failure *f, u64 tick)
 {
 	struct target t = { .buffer = b };
 	struct span *s;
@@ -121,29 +139,87 @@ static void settle_set(struct graph *g, struct buffer *b,
 	range_for_each(s, set) {
 		t.start = s->start;
 		t.end = s->end;
-		if (f)
-			ck_taint_fail(&t, f, g->enter, tick, &g->stock);
-		else
-			ck_taint_clear(&t, g->enter, &g->stock);
+		ck_taint_fail(&t, f, g->enter, tick, &g->stock);
 		if (!(++n % 64))
 			host_relax();
 	}
 }
 
-static void settle(struct graph *g, struct failure *f, u64 tick)
+static void fail_all(struct graph *g, struct failure *f, bool seen, u64 tick)
 {
 	struct id_node *node;
 	struct use *use;
 
-	if (!f && !g->busy)
-		return;
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
 		use = use_of(node);
-		if (f || use->buffer->claims.count)
-			settle_set(g, use->buffer, &use->writes, f, tick);
-		if (f)
-			settle_set(g, use->buffer, &use->seen, f, tick);
+		fail_set(g, use->buffer, &use->writes, f, tick);
+		if (seen)
+			fail_set(g, use->buffer, &use->seen, f, tick);
 	}
+}
+
+/* Rule 2 over what it wrote of the buffer: it is clean. */
+static void clear_writes(struct graph *g, struct use *use)
+{
+	struct target t = { .buffer = use->buffer };
+	struct span *s;
+	u32 n = 0;
+
+	range_for_each(s, &use->writes) {
+		t.start = s->start;
+		t.end = s->end;
+		ck_taint_clear(&t, g->enter, &g->stock);
+		if (!(++n % 64))
+			host_relax();
+	}
+}
+
+/* Only buffers that carry something; clearing may take them off the list. */
+static void clear_busy(struct graph *g)
+{
+	struct link *l, *n;
+
+	link_for_each_safe(l, n, &g->busy)
+		clear_writes(g, link_entry(l, struct use, busy));
+}
+
+/* What is kept by range of shared and fresh buffers: who wrote, is it finished. */
+static void track_writes(struct graph *g, struct use *use, bool complete,
+			 u64 tick)
+{
+	struct target t = { .buffer = use->buffer };
+	struct slot *slot = g->slot;
+	struct span *s;
+	u32 n = 0;
+
+	range_for_each(s, &use->writes) {
+		t.start = s->start;
+		t.end = s->end;
+		if (!complete && t.buffer->shared)
+			ck_taint_add_unconfirmed(&t, slot, tick, &g->stock);
+		if (use->writers_paid)
+			ck_writer_set(&t, g->client->session->id, g->stream,
+				      tick, &g->stock);
+		if (!(++n % 64))
+			host_relax();
+	}
+	use->writers_paid = false;
+	if (!complete && t.buffer->shared && use->writes.count)
+		ck_taint_widen(t.buffer, slot, tick, &g->stock);
+}
+
+static void succeed(struct graph *g, bool complete, u64 tick)
+{
+	struct link *l;
+
+	clear_busy(g);
+	if (!complete && g->writes) {
+		g->dirty = tick;
+		ck_slot_dirtied(g->slot, tick);
+	}
+	link_for_each(l, &g->tracked)
+		track_writes(g, link_entry(l, struct use, tracked), complete,
+			     tick);
 }
 
 struct need ck_graph_need(u64 claims, u64 buffers)
@@ -152,6 +228,7 @@ struct need ck_graph_need(u64 claims, u64 buffers)
 		.n[STOCK_CLAIM] = claims,
 		.n[STOCK_CARRIER] = buffers,
 		.n[STOCK_FAILURE] = 1,
+		.n[STOCK_NOTE] = 1,
 	};
 }
 
@@ -174,18 +251,21 @@ static void give_excess(struct graph *g, struct stock *back)
 }
 
 static void replay_end(struct domain *d, struct graph *g, struct failure *f,
-		       u64 tick)
+		       bool complete, u64 tick)
 {
 	g->slot->scopes--;
 	g->slot->sequence = tick;
-	g->slot = NULL;
-	d->replaying--;
 	g->touched = tick;
-	settle(g, f, tick);
-	if (f)
+	/* From here on its bytes are judged by their claims again. */
+	d->replaying--;
+	if (f) {
+		fail_all(g, f, true, tick);
 		g->failed_replays++;
-	else
+	} else {
+		succeed(g, complete, tick);
 		g->replays++;
+	}
+	g->slot = NULL;
 }
 
 static void fill_failure(struct graph *g, struct failure *f, u32 kind,
@@ -205,21 +285,23 @@ static void drop_failure(struct graph *g, struct stock *back)
 	g->failure = NULL;
 }
 
-void ck_graph_end(struct domain *d, struct graph *g, u64 tick,
+bool ck_graph_end(struct domain *d, struct graph *g, u64 tick,
 		  struct stock *back)
 {
-	if (g->slot) {
+	const bool torn = g->slot;
+
+	if (torn) {
 		fill_failure(g, g->failure, CAPKM_KIND_TORN_DOWN, 0, tick);
 		ck_who_copy(&g->failure->who, &g->client->who);
 		g->failure->who.stream = g->stream;
-		replay_end(d, g, g->failure, tick);
+		replay_end(d, g, g->failure, true, tick);
 		drop_failure(g, back);
 	}
 	ck_graph_free(d, g, back, true);
+	return torn;
 }
 
-/* A graph of this client, by id. */
-static int own_graph(struct call *c, u64 id, struct graph **out)
+int ck_graph_own(struct call *c, u64 id, struct graph **out)
 {
 	struct graph *g = id_entry(ck_id_find(&c->domain->graphs, id),
 				   struct graph, node);
@@ -242,7 +324,7 @@ int ck_op_graph_replay_end(struct call *c)
 	u64 tick;
 	int err;
 
-	err = own_graph(c, a->graph, &g);
+	err = ck_graph_own(c, a->graph, &g);
 	if (err)
 		return err;
 	if (!g->slot)
@@ -256,8 +338,14 @@ int ck_op_graph_replay_end(struct call *c)
 		fill_failure(g, f, a->kind, a->code, tick);
 		ck_who_set(&f->who, c->who, c->session->id, g->stream);
 		ck_failure_text(f, text->data, text->len);
+	} else {
+		f = ck_device_failed(g->slot->device, g->epoch);
 	}
-	replay_end(c->domain, g, f, tick);
+	if (f)
+		ck_note(g->slot, ck_stock_take(&g->stock, STOCK_NOTE), f,
+			g->stream, false, &c->session->stock);
+	replay_end(c->domain, g, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE,
+		   tick);
 	a->out_failure = f && f->carriers.count ? f->node.id : 0;
 	a->out_sequence = tick;
 	drop_failure(g, &c->session->stock);
@@ -281,12 +369,14 @@ static bool bad_set(struct beginning *b, struct buffer *buffer,
 		    const struct range_map *set)
 {
 	struct target t = { .buffer = buffer };
+	struct fault fault;
 	struct span *s;
 
 	range_for_each(s, set) {
 		t.start = s->start;
 		t.end = s->end;
-		if (ck_taint_find(&t, NULL, &b->fault)) {
+		if (ck_taint_find(&t, NULL, &fault)) {
+			b->fault = fault;
 			b->bad = t;
 			return true;
 		}
@@ -294,25 +384,38 @@ static bool bad_set(struct beginning *b, struct buffer *buffer,
 	return false;
 }
 
+/* Unless a buffer with a lower id is bad already. */
+static bool bad_use(struct beginning *b, const struct use *use)
+{
+	if (b->bad.buffer && b->bad.buffer->node.id < use->node.id)
+		return false;
+	return bad_set(b, use->buffer, &use->inputs) ||
+	       bad_set(b, use->buffer, &use->seen);
+}
+
 static void find_bad_input(struct beginning *b)
 {
 	struct graph *g = b->graph;
 	struct id_node *node;
-	struct use *use;
+	struct link *l;
 
 	b->bad.buffer = NULL;
-	if (g->no_inputs || (!g->busy && !b->call->domain->replaying))
+	if (g->no_inputs)
 		return;
-	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
-		use = use_of(node);
-		if (bad_set(b, use->buffer, &use->inputs) ||
-		    bad_set(b, use->buffer, &use->seen))
-			return;
+	if (b->call->domain->replaying) {
+		for (node = ck_id_first(&g->uses); node;
+		     node = ck_id_next(node))
+			if (bad_use(b, use_of(node)))
+				return;
+		return;
 	}
+	/* The one with the lowest id decides, as if all were looked at. */
+	link_for_each(l, &g->busy)
+		bad_use(b, link_entry(l, struct use, busy));
 }
 
 static void set_splits(struct buffer *b, const struct range_map *set,
-		       struct need *need)
+		       u64 max, struct need *need)
 {
 	struct target t = { .buffer = b };
 	struct span *s;
@@ -321,30 +424,33 @@ static void set_splits(struct buffer *b, const struct range_map *set,
 		t.start = s->start;
 		t.end = s->end;
 		need->n[STOCK_CLAIM] += ck_taint_splits(&t);
-		if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
+		if (need->n[STOCK_CLAIM] > max)
 			return;
 		host_relax();
 	}
 }
 
 /* What its end may need: counters, and the claims if there is something on them. */
-static int replay_need(const struct beginning *b, struct need *need)
+static int replay_need(struct beginning *b, struct need *need)
 {
 	const struct graph *g = b->graph;
-	struct id_node *node;
+	struct call *c = b->call;
+	const u64 max = c->domain->limit[CAPKM_LIMIT_RANGES];
+	const struct link *l;
 	struct use *use;
 
 	*need = base_need(g);
-	if (b->bad.buffer)
+	if (b->bad.buffer || b->slot->device->faulted)
 		need->n[STOCK_SKIP] = 1 + g->uses.count / SKIP_PRODUCED;
-	if (!g->busy)
-		return 0;
-	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
-		use = use_of(node);
-		set_splits(use->buffer, &use->writes, need);
-		set_splits(use->buffer, &use->seen, need);
-		if (need->n[STOCK_CLAIM] > CLAIMS_MAX)
-			return -ENOSPC;
+	link_for_each(l, &g->tracked)
+		need->n[STOCK_CLAIM] += 2 * link_entry(l, struct use,
+						       tracked)->writes.count;
+	link_for_each(l, &g->busy) {
+		use = link_entry(l, struct use, busy);
+		set_splits(use->buffer, &use->writes, max, need);
+		set_splits(use->buffer, &use->seen, max, need);
+		if (need->n[STOCK_CLAIM] > max)
+			return ck_limit_reached(c, CAPKM_LIMIT_RANGES);
 	}
 	return 0;
 }
@@ -363,10 +469,10 @@ static int provide(struct call *c, struct graph *g, const struct need *need)
 static int prepare_begin(struct beginning *b)
 {
 	struct call *c = b->call;
-	struct need need;
+	struct need need, dooms = {};
 	int err;
 
-	err = own_graph(c, b->arg->graph, &b->graph);
+	err = ck_graph_own(c, b->arg->graph, &b->graph);
 	if (!err)
 		err = ck_slot_get(c, &b->arg->place, b->arg->flags, &b->slot);
 	if (err)
@@ -375,29 +481,28 @@ static int prepare_begin(struct beginning *b)
 		return -EBUSY;
 	if (ck_slot_driver_at_work(b->slot))
 		return -EBUSY;
-	if (ck_window_recording(b->slot->window) &&
+	if (ck_slot_recording(b->slot) &&
 	    c->session->backend == CAPKM_BACKEND_HARDWARE)
 		return -EOPNOTSUPP;
 	find_bad_input(b);
+	dooms.n[STOCK_FAILURE] = ck_escape_dooms(c->client, b->slot,
+						 b->arg->place.stream);
 	err = replay_need(b, &need);
-	return err ? err : provide(c, b->graph, &need);
+	if (!err)
+		err = provide(c, b->graph, &need);
+	return err ? err : ck_call_buy(c, &dooms);
 }
 
 /* It does not run: what it would have written carries @f. */
 static void not_run(struct beginning *b, struct failure *f, u64 tick)
 {
 	struct graph *g = b->graph;
-	struct id_node *node;
-	struct use *use;
 
 	g->enter = tick;
 	g->touched = tick;
 	g->failed_replays++;
 	b->slot->sequence = tick;
-	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
-		use = use_of(node);
-		settle_set(g, use->buffer, &use->writes, f, tick);
-	}
+	fail_all(g, f, false, tick);
 }
 
 /* CW-29: recorded work has not run, so there is nothing to replay on. */
@@ -414,7 +519,7 @@ static void refuse(struct beginning *b)
 	ck_who_set(&f->who, c->who, c->session->id, b->arg->place.stream);
 	ck_failure_text(f, text, sizeof(text) - 1);
 	not_run(b, f, tick);
-	ck_window_doom(b->slot->window, f, &c->session->stock);
+	ck_window_doom(ck_slot_recording(b->slot), f, &c->session->stock);
 	if (b->reports->len) {
 		ck_failure_report(f, b->reports->data);
 		b->reports->used = 1;
@@ -430,7 +535,8 @@ static struct skip *skip_new(struct beginning *b)
 	struct id_node *node;
 
 	link_init(&s->sib);
-	s->needed = b->bad.buffer->node.id;
+	/* 0: it needed its device. */
+	s->needed = b->bad.buffer ? b->bad.buffer->node.id : 0;
 	scnprintf(s->label, sizeof(s->label), "replay of graph %llu",
 		  (unsigned long long)g->node.id);
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
@@ -444,7 +550,8 @@ static struct skip *skip_new(struct beginning *b)
 static void skip(struct beginning *b)
 {
 	struct stock *st = &b->call->session->stock;
-	struct failure *f = b->fault.failure;
+	struct failure *f = b->slot->device->faulted ?
+		b->slot->device->fault : b->fault.failure;
 
 	ck_failure_pin(f);
 	not_run(b, f, ck_tick(b->call->domain));
@@ -458,15 +565,36 @@ static void begin(struct beginning *b)
 {
 	struct domain *d = b->call->domain;
 	struct graph *g = b->graph;
+	struct link *l;
 
 	g->slot = b->slot;
 	g->slot->scopes++;
 	g->enter = ck_tick(d);
+	g->epoch = g->slot->device->epoch;
 	g->touched = g->enter;
 	g->stream = b->arg->place.stream;
 	g->failure = ck_failure_new(d, &g->stock);
 	d->replaying++;
+	link_for_each(l, &g->tracked)
+		link_entry(l, struct use, tracked)->writers_paid = true;
+	ck_escape(b->call, g->slot, g->stream);
 	b->arg->out_result = CAPKM_CLEAN;
+}
+
+/* The device has faulted: the report is of that, whatever the inputs are. */
+static void report_bad(struct beginning *b)
+{
+	const struct device *dev = b->slot->device;
+
+	if (dev->faulted)
+		b->bad.buffer = NULL;
+	if (!b->reports->len || (!b->bad.buffer && !dev->faulted))
+		return;
+	if (dev->faulted)
+		ck_failure_report(dev->fault, b->reports->data);
+	else
+		ck_fault_report(&b->fault, &b->bad, b->reports->data);
+	b->reports->used = 1;
 }
 
 int ck_op_graph_replay_begin(struct call *c)
@@ -481,15 +609,12 @@ int ck_op_graph_replay_begin(struct call *c)
 	} while (err == 1);
 	if (err)
 		return err;
-	if (b.bad.buffer && b.reports->len) {
-		ck_fault_report(&b.fault, &b.bad, b.reports->data);
-		b.reports->used = 1;
-	}
+	report_bad(&b);
 	if (b.bad.buffer && (b.fault.scope || b.fault.graph))
 		b.arg->out_result = CAPKM_IN_PROGRESS;
-	else if (ck_window_recording(b.slot->window))
+	else if (ck_slot_recording(b.slot))
 		refuse(&b);
-	else if (b.bad.buffer)
+	else if (b.bad.buffer || b.slot->device->faulted)
 		skip(&b);
 	else
 		begin(&b);
@@ -510,7 +635,7 @@ int ck_op_graph_destroy(struct call *c)
 
 	if (!a->graph)
 		return -EINVAL;
-	err = own_graph(c, a->graph, &g);
+	err = ck_graph_own(c, a->graph, &g);
 	if (err)
 		return err;
 	if (g->slot)
@@ -577,5 +702,7 @@ int ck_op_graph_query(struct call *c)
 	a->out_failed_replays = g->failed_replays;
 	a->out_pid = host_proc_pid(g->client->who.proc);
 	a->out_replaying = !!g->slot;
+	a->out_updates = g->updates;
+	a->out_failed_updates = g->failed_updates;
 	return 0;
 }

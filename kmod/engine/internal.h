@@ -12,30 +12,15 @@
 #include "list.h"
 #include "range_map.h"
 
-/* Limits of a domain or session; a user who meets one gets EDQUOT or ENOSPC. */
-#define DOMAINS_PER_UID		1024u
-#define DEFUNCT_PER_UID		16u
-#define SESSIONS_MAX		4096u		/* of a domain */
-#define STREAMS_MAX		65536u		/* of a session */
-#define BUFFERS_MAX		4194304u	/* of a session */
-#define SCOPES_MAX		65536u		/* open, of a client */
-#define WINDOWS_MAX		4096u		/* of a client */
-#define GRAPHS_MAX		65536u		/* of a client */
-#define RECORDED_MAX		1048576u	/* claims of a window */
-#define RETAINED_MAX		65536u		/* host buffers of a window */
-#define CLAIMS_MAX		16777216u	/* ranges of a domain, with those paid for */
-#define DOMAIN_WINDOWS_MAX	65536u		/* open and orphaned, of a domain */
 #define SLOTS_MAX		1024u		/* per device, of a client */
-#define DEVICES_MAX		64u		/* of a client */
 #define SLOTS_DEFAULT		32u
 #define SKIPS_MAX		16u		/* remembered by a failure */
-#define HISTORY_MAX		64u		/* closed windows */
-#define REPORTS_MAX		64u		/* failures of ended clients */
 
 struct array;
 struct buffer;
 struct call;
 struct client;
+struct device;
 struct domain;
 struct failure;
 struct graph;
@@ -52,6 +37,7 @@ enum stock_kind {
 	STOCK_SCOPE,
 	STOCK_USE,
 	STOCK_SKIP,
+	STOCK_NOTE,
 	STOCK_KINDS,
 };
 
@@ -98,6 +84,7 @@ void ck_who_set(struct who *w, const struct capkm_caller *who, u64 session,
 		u64 stream);
 void ck_who_copy(struct who *w, const struct who *from);
 void ck_who_put(struct who *w);
+void ck_who_report(const struct who *w, struct capkm_report *r);
 
 /* ---- error graph ---- */
 
@@ -118,6 +105,7 @@ struct failure {
 	struct link skips;	/* struct skip, newest last */
 	u32 skips_kept;
 	u64 skips_total;
+	bool latent;		/* of a device: it has not happened, and may never */
 	void *stack;
 	u32 stack_len;
 	char label[CAPKM_LABEL_MAX + 1];
@@ -152,6 +140,11 @@ void ck_failure_unpin(struct failure *f, struct stock *back);
 void ck_failure_text(struct failure *f, const char *text, u32 len);
 struct carrier *ck_failure_tag(struct domain *d, struct failure *f,
 			       struct buffer *b, struct stock *from);
+/* The same with the carrier that a private buffer has for it. */
+struct carrier *ck_failure_tag_spare(struct domain *d, struct failure *f,
+				     struct buffer *b);
+/* A latent failure has happened: what carries it is tainted. */
+void ck_failure_happened(struct domain *d, struct failure *f);
 void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back);
 struct skip *ck_skip_produced(struct skip *at, u64 buffer, struct stock *from);
 void ck_failure_skipped(struct failure *f, struct skip *s);
@@ -171,32 +164,48 @@ enum claim_state {
 	CLAIM_OPEN,
 	CLAIM_FAILED,
 	CLAIM_RECORDED,
+	CLAIM_UNCONFIRMED,
 };
 
 /*
- * What a scope, a failure or a window has on a range of a buffer
- * (Documentation/design/bytes.rst). Also, with only its span in use, a claim
- * key in the sets of a window or graph.
+ * What a scope, a failure, a window or a slot has on a range of a buffer
+ * (Documentation/design/bytes.rst). Its date is span.date; none while it is
+ * open. Also, with only its span in use, a claim key in the sets of a window or
+ * graph; and in buffer->writers who wrote the range last (writer.c).
  */
 struct claim {
-	struct span span;	/* buffer->claims, or a set of struct use */
-	struct link sib;	/* scope->claims or window->claims */
+	struct span span;	/* buffer->claims or ->writers, or a set of struct use */
+	struct link sib;	/* scope->claims, window->claims, slot->unconfirmed */
 	struct buffer *buffer;
 	union {
-		struct scope *scope;
-		struct carrier *carrier;
-		struct window *window;
+		struct scope *scope;		/* OPEN */
+		struct carrier *carrier;	/* FAILED, UNCONFIRMED */
+		struct window *window;		/* RECORDED */
+		u64 session;			/* a writer */
 	};
-	u64 enter;		/* its date is span.date; none while it is open */
+	union {
+		u64 enter;			/* OPEN, FAILED, RECORDED */
+		struct slot *slot;		/* UNCONFIRMED */
+		u64 stream;			/* a writer */
+	};
 	enum claim_state state;
+	bool keeps_writer;	/* OPEN: the exit has what ck_writer_set() needs */
 };
 
 struct buffer {
 	struct id_node node;	/* domain->buffers */
 	struct domain *domain;
 	struct range_map claims;
-	u64 dated;		/* OPEN and RECORDED claims: dates matter */
-	u64 failures;		/* carriers */
+	struct range_map writers;	/* disjoint; if it is shared or fresh */
+	u64 dated;		/* claims that are not FAILED: dates matter */
+	u64 failures;		/* carriers, but for latent ones */
+	u64 dirty;		/* private: the last exit that left it unconfirmed */
+	/*
+	 * To taint all of it when nothing can be bought. A private buffer has
+	 * them, or FAILED claims that will become them again.
+	 */
+	struct claim *spare_claim;
+	struct carrier *spare_carrier;
 	struct link uses;	/* struct use of windows and graphs */
 	u32 uses_n;
 	u32 holders;		/* references of sessions */
@@ -207,7 +216,7 @@ struct buffer {
 	u64 sequence;
 	u64 stamp;		/* domain->stamp of the check that met it */
 	u8 device[16];
-	bool exported, unallocated;
+	bool exported, unallocated, shared, fresh;
 	char label[CAPKM_LABEL_MAX + 1];
 };
 
@@ -222,8 +231,11 @@ struct hold {
 struct use {
 	struct id_node node;	/* window->uses or graph->uses, by buffer id */
 	struct link sib;	/* buffer->uses */
+	struct link busy;	/* graph->busy while the buffer has claims */
+	struct link tracked;	/* graph->tracked if it is shared or fresh */
 	struct buffer *buffer;	/* NULL once the window only remembers */
 	struct graph *graph;	/* or NULL: a window's */
+	bool writers_paid;	/* of what a replay will have written */
 	struct range_map writes;
 	struct range_map inputs;
 	struct range_map seen;
@@ -263,6 +275,23 @@ void ck_taint_open(const struct target *t, struct scope *s, struct stock *st);
  * refusal, which happens when nothing can be bought, has nothing to split.
  */
 void ck_taint_score(const struct target *t, u64 before, struct stock *st);
+/* The open claim becomes an unconfirmed one of @slot, stays where it is. */
+void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
+			struct stock *st);
+/* An unconfirmed claim of what a replay wrote, or of a buffer's private past. */
+void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
+			      u64 date, struct stock *st);
+/* If the slot has more of them than its limit, those on @b become one. */
+void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
+		    struct stock *st);
+/* The claims of the slot up to @date go. */
+void ck_taint_confirm(struct slot *slot, u64 date, struct stock *st);
+/* They become claims of their device's failure, which has happened. */
+void ck_taint_unconfirmed_failed(struct slot *slot);
+/* All of the private buffer, from its spare: a scope of zero length failed. */
+void ck_taint_whole(struct buffer *b, struct failure *f, u64 tick);
+/* The lowest unconfirmed claim on the range of a shared buffer, or NULL. */
+const struct claim *ck_taint_unconfirmed(const struct target *t);
 /* The open claim becomes a recorded one of @w, stays where it is. */
 void ck_taint_record(struct claim *c, struct window *w, u64 date);
 /* A recorded claim of work that had no scope. */
@@ -270,12 +299,30 @@ void ck_taint_add_recorded(const struct target *t, struct window *w, u64 tick,
 			   struct stock *st);
 /* Takes the claim off its buffer and list; gives it back to @st. */
 void ck_claim_drop(struct claim *c, struct stock *st);
-/* @through: the recording window whose own writes hide failed claims, or NULL. */
+/*
+ * @through: the recording window whose writes, and those of its ancestors, hide
+ * failed claims, or NULL.
+ */
 bool ck_taint_find(const struct target *t, const struct window *through,
 		   struct fault *fault);
 void ck_fault_report(const struct fault *fault, const struct target *t,
 		     struct capkm_report *r);
 bool ck_taint_busy(const struct target *t);
+
+/* ---- last writers ---- */
+
+/* Who wrote the range last; costs up to two claims of @st. */
+void ck_writer_set(const struct target *t, u64 session, u64 stream, u64 tick,
+		   struct stock *st);
+/* Nobody did; costs up to one claim. */
+void ck_writer_clear(const struct target *t, struct stock *st);
+/* The lowest byte not written after @since, or @t->end; who wrote it, or NULL. */
+u64 ck_writer_stale(const struct target *t, u64 since,
+		    const struct claim **writer);
+static inline bool ck_writer_kept(const struct buffer *b)
+{
+	return b->shared || b->fresh;
+}
 
 /* ---- sets of claims of a window or graph ---- */
 
@@ -307,6 +354,7 @@ struct domain {
 	bool dead;			/* destroyed: calls are -ECANCELED */
 	u64 created_ns, defunct_ns;
 	u64 defunct_at;			/* the same by host_uptime_ns() */
+	u64 limit[CAPKM_LIMITS];
 	u64 sequence;			/* the clock of bytes.rst */
 	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
 	    next_failure;
@@ -314,8 +362,16 @@ struct domain {
 	u64 stamp;			/* of the last check */
 	u64 claims;
 	u64 paid;			/* claims in the stocks of open scopes */
+	u64 unconfirmed;		/* of these claims */
 	u64 orphans;
+	u32 clients_n;			/* living, of all sessions */
+	u32 faulted_n;			/* devices of clients, not renewed */
 	u32 replaying;
+	struct host_waitq waitq;	/* window_wait, read, poll */
+	struct event *events;		/* a ring; see event.c */
+	u64 events_total;
+	u32 events_max;
+	u32 failure_readers;		/* sessions that want events of failures */
 	struct link sessions;
 	u32 sessions_n;
 	struct link history;		/* struct window, newest last */
@@ -337,7 +393,12 @@ struct capkm_session {
 	struct id_map holds;
 	struct link streams;
 	u64 streams_n;
-	struct link clients;
+	struct link clients;		/* attach_lock, and the domain's once it has one */
+	u32 clients_n;			/* living */
+	bool shared;			/* it has had a second client */
+	bool leaving;			/* nobody will use it any more */
+	bool wants_failures;		/* events of them */
+	u64 events_read;		/* number of the last one */
 	struct stock stock;
 };
 
@@ -349,9 +410,36 @@ struct client {
 	bool dead;
 	struct link scopes, windows, graphs;
 	u32 scopes_n, windows_n, graphs_n;
+	u32 recording_n;		/* windows in CAPTURE */
 	struct id_map slots;
-	u8 devices[DEVICES_MAX][16];
+	struct link devices;
 	u32 devices_n;
+	struct link dirty;		/* slots with unconfirmed work */
+};
+
+/* A client's context on a device. */
+struct device {
+	struct link sib;		/* client->devices */
+	struct client *client;
+	u8 uuid[16];
+	u32 index;			/* high half of the ids of its slots */
+	u64 epoch;			/* faults so far */
+	bool faulted;			/* and not renewed */
+	struct failure *fault;		/* the last one, or NULL; pinned */
+	/*
+	 * What its unconfirmed claims will carry if it faults or the client
+	 * ends; and the note of that. Bought before work can enter.
+	 */
+	struct failure *latent;
+	struct note *note;
+};
+
+/* An error that waits to be flushed. It pins the failure, and is no node. */
+struct note {
+	struct link sib;		/* slot->notes, oldest first */
+	struct failure *failure;
+	u64 owner;			/* stream */
+	bool shared;			/* for anybody */
 };
 
 struct stream {
@@ -364,11 +452,26 @@ struct stream {
 struct slot {
 	struct id_node node;		/* client->slots: device index, index */
 	struct client *client;
-	struct window *window;		/* that holds the slot */
-	u64 scopes;			/* open on it */
-	u64 sequence;			/* of the last exit */
+	struct device *device;
 	u32 index;
-	u8 device[16];
+	struct window *window;		/* that holds the slot */
+	u64 scopes;			/* open on it, and replays */
+	u64 sequence;			/* of the last exit */
+
+	struct window *member;		/* that it is a member of */
+	struct link member_sib;		/* member->members */
+	u64 member_stream, member_launches;
+
+	struct link unconfirmed;	/* claims, by date */
+	u64 unconfirmed_n;
+	struct link dirty;		/* client->dirty while since is not 0 */
+	u64 since;			/* bytes.rst, Unconfirmed private buffers */
+	u64 last;			/* tick of the last unconfirmed exit */
+	u64 confirmed;
+
+	struct link notes;
+	u32 notes_n, notes_shared;
+	u64 notes_dropped;
 };
 
 struct window {
@@ -381,6 +484,14 @@ struct window {
 	u32 state, verdict;
 	u64 closer;			/* stream that ended it */
 	bool strict;
+	struct window *parent;		/* NULL once this one is closed */
+	struct link child_sib;		/* parent->children */
+	struct link children;
+	u32 children_n, depth;
+	struct link members;		/* struct slot */
+	u32 members_n;
+	u64 parent_id;
+	u64 escaped;
 	struct who opener;		/* its stream is the owner */
 	u64 cookie, graph;
 	u8 device[16];
@@ -423,6 +534,7 @@ struct scope {
 	struct stock stock;		/* what its exit may need */
 	u64 paid;			/* claims that were put there */
 	u64 keys;			/* of these, for the sets of its window */
+	u64 epoch;			/* of the device at the enter */
 	u64 enter;
 	u64 stream;
 	char label[CAPKM_LABEL_MAX + 1];
@@ -433,19 +545,21 @@ struct graph {
 	struct link sib;		/* client->graphs */
 	struct client *client;
 	struct id_map uses;
-	u64 busy;			/* of its buffers, those with claims */
+	struct link busy;		/* uses whose buffers have claims */
+	struct link tracked;		/* uses whose buffers are shared or fresh */
+	u64 dirty;			/* the last replay that left it unconfirmed */
 	u64 window, owner, cookie;
 	struct link retained;
 	u64 retained_n, retained_bytes;
 	u64 writes, inputs, seen;
 	bool no_inputs;
 	struct slot *slot;		/* while it is replayed */
-	u64 enter;			/* of the replay */
+	u64 enter, epoch;		/* of the replay */
 	u64 touched;			/* sequence of the last begin or end */
 	u64 stream;			/* of the replay */
 	struct failure *failure;	/* of the replay; pinned */
 	struct stock stock;		/* what a failing replay needs */
-	u64 replays, failed_replays;
+	u64 replays, failed_replays, updates, failed_updates;
 };
 
 /* Every change begins with one, so this is where the lock is asserted. */
@@ -454,6 +568,43 @@ static inline u64 ck_tick(struct domain *d)
 	host_assert_held(&d->lock);
 	return ++d->sequence;
 }
+
+/* ---- devices, confirmation, faults: device.c ---- */
+
+/* The client's context on a device, or NULL. */
+struct device *ck_device_find(const struct client *c, const u8 *uuid);
+/* 0, 1 look again (the lock was dropped), or an error. Made on first use. */
+int ck_device_get(struct call *call, const u8 *uuid, struct device **out);
+void ck_device_free(struct device *dev);
+/* A scope or replay has left work on the slot that is not confirmed. */
+void ck_slot_dirtied(struct slot *slot, u64 tick);
+/* A slot through which the private buffer is unconfirmed, or NULL. */
+struct slot *ck_buffer_dirty_slot(const struct buffer *b,
+				  const struct client *c);
+/* The client ends: what it has not confirmed is tainted. */
+void ck_client_unconfirmed(struct client *c, u64 tick);
+/* The failure that work carries whose device has faulted since, or NULL. */
+struct failure *ck_device_failed(const struct device *dev, u64 epoch);
+
+/* ---- queues of errors: flush.c ---- */
+
+/* @note is bought; @owner: 0 for anybody. */
+void ck_note(struct slot *slot, struct note *note, struct failure *f,
+	     u64 owner, bool shared, struct stock *back);
+void ck_notes_disown(struct slot *slot, u64 owner, struct stock *back);
+void ck_notes_free(struct slot *slot);
+u32 ck_notes_for(const struct slot *slot, u64 owner);
+
+/* ---- sharing: device.c, buffer.c ---- */
+
+/* What it costs that the buffer becomes shared; then make it so. */
+void ck_share_need(const struct buffer *b, struct client *c,
+		   struct need *need);
+void ck_share(struct buffer *b, struct client *c, struct stock *st);
+/* Nothing private is left to remember. */
+void ck_buffer_set_shared(struct buffer *b, struct stock *back);
+/* The client whose unconfirmed work private buffers of the session remember. */
+struct client *ck_session_first_client(struct capkm_session *s);
 
 struct client *ck_session_client(struct capkm_session *s,
 				 const struct capkm_caller *who);
@@ -470,6 +621,10 @@ int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		 struct slot **out, u32 *index);
 int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
 		struct slot **out);
+void ck_slot_free(struct slot *slot);
+bool ck_place_empty(const struct capkm_place *place);
+/* The window on the slot, or that it is a member of; enum capkm_window_state. */
+struct window *ck_slot_window(const struct slot *slot, u32 *state);
 
 struct domain *ck_domain_find(u64 id);	/* takes a reference; no lock held */
 struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
@@ -503,8 +658,8 @@ int ck_targets_check(struct call *c, const struct array *claims, u32 base,
  */
 int ck_targets_need(struct call *c, const struct array *writes,
 		    struct need *need);
-/* Has the domain room for so many claims more? */
-bool ck_domain_has_room(const struct domain *d, u64 claims);
+/* -ENOSPC if the domain has no room for so many claims more. */
+int ck_domain_room(struct call *c, u64 claims);
 
 /* ---- windows, scopes, graphs ---- */
 
@@ -513,6 +668,8 @@ bool ck_slot_driver_at_work(const struct slot *slot);
 /* A window of the calling client, by id: any, or one that is CLOSING. */
 int ck_window_own(struct call *c, u64 id, struct window **out);
 int ck_window_closing(struct call *c, u64 id, struct window **out);
+/* A graph of the calling client. */
+int ck_graph_own(struct call *c, u64 id, struct graph **out);
 /* Adds what recording the claims in @w needs on top. */
 int ck_window_need(struct call *c, const struct window *w,
 		   const struct array *reads, const struct array *writes,
@@ -532,19 +689,49 @@ void ck_window_close(struct domain *d, struct window *w, u32 state,
 		     struct stock *back);
 void ck_window_orphan(struct domain *d, struct window *w, struct stock *back);
 void ck_window_abandon(struct domain *d, struct window *w, struct stock *back);
+/* Refused unless it is only prepared, kind ABORTED, and closed. */
+void ck_window_abort(struct domain *d, struct window *w, struct stock *back);
+
+/* ---- members, children, escaped work: member.c ---- */
+
+void ck_member_leave(struct slot *slot);
+void ck_members_leave(struct window *w);
+/* The window that records on the slot, its own or that it joined, or NULL. */
+struct window *ck_slot_recording(const struct slot *slot);
+/* A child that is opening or recording suspends it; NULL if none is. */
+struct window *ck_window_suspender(const struct window *w);
+/* How many strict windows work of @stream on the slot would doom. */
+u32 ck_escape_dooms(const struct client *c, const struct slot *slot,
+		    u64 stream);
+/* Counts it in all windows that it escapes, and dooms the strict ones. */
+void ck_escape(struct call *c, const struct slot *slot, u64 stream);
+/* A window without children: @w, or one below it. */
+struct window *ck_window_deepest(struct window *w);
+/* The parent lets go of a child that is sealed or refused. */
+void ck_child_leave(struct window *w);
+/* What it costs that the parent takes in the sealed child; then do it. */
+int ck_child_need(struct call *c, const struct window *w, struct need *need);
+void ck_child_sealed(struct window *w, struct stock *st);
+
 void ck_window_put(struct window *w, struct stock *back);
+/* Any that is open or remembered, or NULL. */
+struct window *ck_window_find(const struct domain *d, u64 id);
 void ck_window_fill(const struct window *w, struct capkm_window_query *q);
 /* The sets of @w's open scopes count as recorded (it is closed over them). */
 void ck_scopes_count_recorded(struct window *w);
 /* What a failing replay needs while nothing else is on its buffers. */
 struct need ck_graph_need(u64 claims, u64 buffers);
-/* Its uses, retained bytes and counts become those of @g. */
-void ck_graph_from_window(struct domain *d, struct graph *g, struct window *w,
-			  struct client *client);
+/* A new one of the client, without content. */
+void ck_graph_init(struct domain *d, struct graph *g, struct client *client);
+/* The uses, retained bytes and counts of @w become those of @g, which has none. */
+void ck_graph_from_window(struct graph *g, struct window *w);
+/* Takes them from it again. */
+void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports);
 void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
 		   struct stock *back);
 /* Its client ends: a replay that is under way is torn, then it goes. */
-void ck_graph_end(struct domain *d, struct graph *g, u64 tick,
+/* True if a replay was torn. */
+bool ck_graph_end(struct domain *d, struct graph *g, u64 tick,
 		  struct stock *back);
 void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 		   bool keep_reports);
@@ -552,6 +739,37 @@ void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end);
 /* The last begin or end of a replay of any graph that writes to @b. */
 u64 ck_graph_touched(const struct buffer *b);
+
+/* ---- events ---- */
+
+struct event_of {
+	const struct who *who;		/* client, session, stream; or NULL */
+	const struct window *window;
+	const struct failure *failure;
+	const u8 *device;
+	u64 graph, count;
+	u32 kind;
+};
+
+int ck_events_init(struct domain *d);
+void ck_events_free(struct domain *d);
+/* Tells the readers of the domain. Allocates nothing. */
+void ck_event(struct domain *d, u32 type, const struct event_of *of);
+void ck_event_window(struct domain *d, struct window *w, u32 type,
+		     const struct failure *f);
+void ck_event_failure(struct domain *d, u32 type, const struct failure *f);
+
+/* ---- limits ---- */
+
+u64 ck_limit_default(u32 limit);
+/* Is one more than @used too many? 0, or -EDQUOT or -ENOSPC, and says which. */
+int ck_limit(struct call *c, const struct domain *d, u32 limit, u64 used);
+/* The same, for one that is known to be reached. */
+int ck_limit_reached(struct call *c, u32 limit);
+/* The defaults, and what the caller asked for. */
+int ck_limits_init(struct call *c, struct domain *d,
+		   const struct array *values);
+u32 ck_limits_fill(const u64 *limits, struct array *out);
 
 /* ---- calls ---- */
 

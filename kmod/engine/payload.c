@@ -9,6 +9,7 @@ int ck_window_need(struct call *c, const struct window *w,
 		   const struct array *reads, const struct array *writes,
 		   struct need *need)
 {
+	const u64 max = c->domain->limit[CAPKM_LIMIT_CLAIMS];
 	const struct capkm_claim *claim = reads->data;
 	u64 keys = writes->len;
 	u32 i;
@@ -16,13 +17,12 @@ int ck_window_need(struct call *c, const struct window *w,
 	for (i = 0; i < reads->len; i++) {
 		keys += ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
 				    claim[i].start, claim[i].end, NULL, NULL);
-		if (keys > RECORDED_MAX)
-			return -EDQUOT;
+		if (keys > max)
+			return ck_limit_reached(c, CAPKM_LIMIT_CLAIMS);
 		host_relax();
 	}
-	if (w->recorded + w->inputs + w->seen + w->pending + keys >
-	    RECORDED_MAX)
-		return -EDQUOT;
+	if (w->recorded + w->inputs + w->seen + w->pending + keys > max)
+		return ck_limit_reached(c, CAPKM_LIMIT_CLAIMS);
 	need->n[STOCK_CLAIM] += keys;
 	need->n[STOCK_USE] += reads->len + writes->len;
 	/* One for each buffer, for its refusal. */
@@ -309,8 +309,9 @@ int ck_op_window_retain(struct call *c)
 		err = -EINVAL;
 	if (!err && check_add_overflow(w->retained_bytes, data->bytes, &sum))
 		err = -EOVERFLOW;
-	if (!err && w->retained_n >= RETAINED_MAX)
-		err = -EDQUOT;
+	if (!err)
+		err = ck_limit(c, c->domain, CAPKM_LIMIT_RETAINED,
+			       w->retained_n);
 	if (err) {
 		host_free(r);
 		return err;
@@ -355,12 +356,36 @@ void ck_window_fill(const struct window *w, struct capkm_window_query *q)
 	q->out_closed_ns = w->closed_ns;
 	memcpy(q->out_comm, w->opener.comm, sizeof(q->out_comm));
 	memcpy(q->out_mode, w->mode, sizeof(q->out_mode));
+	q->out_parent = w->parent_id;
+	q->out_escaped = w->escaped;
+	q->out_children = w->children_n;
+	q->out_members = w->members_n;
 }
 
-static const struct window *find_remembered(const struct domain *d, u64 id)
+static void fill_members(const struct window *w, struct array *out)
 {
+	struct capkm_member *m = out->data;
+	const struct slot *slot;
 	const struct link *l;
-	const struct window *w;
+
+	link_for_each(l, &w->members) {
+		if (out->used == out->len)
+			return;
+		slot = link_entry(l, struct slot, member_sib);
+		memcpy(m->device, slot->device->uuid, sizeof(m->device));
+		m->slot = slot->index;
+		m->scopes = min(slot->scopes, (u64)U32_MAX);
+		m->stream = slot->member_stream;
+		m->launches = slot->member_launches;
+		out->used++;
+		m++;
+	}
+}
+
+struct window *ck_window_find(const struct domain *d, u64 id)
+{
+	struct link *l;
+	struct window *w;
 
 	w = id_entry(ck_id_find(&d->windows, id), struct window, node);
 	if (w)
@@ -371,15 +396,6 @@ static const struct window *find_remembered(const struct domain *d, u64 id)
 			return w;
 	}
 	return NULL;
-}
-
-static bool is_zero(const void *p, size_t n)
-{
-	const u8 *byte = p;
-
-	while (n && !byte[n - 1])
-		n--;
-	return !n;
 }
 
 int ck_op_window_query(struct call *c)
@@ -393,9 +409,9 @@ int ck_op_window_query(struct call *c)
 	int err;
 
 	if (a->window) {
-		if (!is_zero(&a->place, sizeof(a->place)))
+		if (!ck_place_empty(&a->place))
 			return -EINVAL;
-		w = find_remembered(c->domain, a->window);
+		w = ck_window_find(c->domain, a->window);
 		if (!w)
 			return -ENOENT;
 	} else if (!c->client) {
@@ -412,6 +428,8 @@ int ck_op_window_query(struct call *c)
 			.size = a->size, .flags = a->flags, .place = a->place,
 			.reports_uptr = a->reports_uptr,
 			.reports_len = a->reports_len, .out_slot = index,
+			.members_uptr = a->members_uptr,
+			.members_len = a->members_len,
 		};
 		return 0;
 	}
@@ -420,6 +438,7 @@ int ck_op_window_query(struct call *c)
 	if (w->last && reports->used < reports->len)
 		ck_failure_report(w->last, &r[reports->used++]);
 	a->out_reports = reports->used;
+	fill_members(w, &c->array[1]);
 	ck_window_fill(w, a);
 	return 0;
 }

@@ -25,8 +25,33 @@ void ck_scopes_count_recorded(struct window *w)
 
 /* ---- leaving a scope ---- */
 
+/* What went well: who wrote it, and whether that is known to be finished. */
+static void wrote(struct scope *s, struct claim *c, bool complete, u64 tick)
+{
+	const struct target t = {
+		.buffer = c->buffer,
+		.start = c->span.start, .end = c->span.end,
+	};
+	const bool keeps_writer = c->keeps_writer;
+
+	ck_taint_clear(&t, s->enter, &s->stock);
+	if (complete || !t.buffer->shared) {
+		ck_claim_drop(c, &s->stock);
+		if (!complete)
+			t.buffer->dirty = tick;
+	} else {
+		ck_taint_unconfirm(c, s->slot, tick, &s->stock);
+		ck_taint_widen(t.buffer, s->slot, tick, &s->stock);
+	}
+	if (!complete)
+		ck_slot_dirtied(s->slot, tick);
+	if (keeps_writer)
+		ck_writer_set(&t, s->client->session->id, s->stream, tick,
+			      &s->stock);
+}
+
 /* @f: what the written bytes carry from now on, or NULL. */
-static void settle(struct scope *s, struct failure *f, u64 tick)
+static void settle(struct scope *s, struct failure *f, bool complete, u64 tick)
 {
 	bool recorded = s->window && !f;
 	struct target t;
@@ -46,12 +71,11 @@ static void settle(struct scope *s, struct failure *f, u64 tick)
 						&s->stock);
 			ck_taint_score(&t, s->enter, &s->stock);
 			ck_taint_record(c, s->window, tick);
-		} else {
+		} else if (f) {
 			ck_claim_drop(c, &s->stock);
-			if (f)
-				ck_taint_fail(&t, f, s->enter, tick, &s->stock);
-			else
-				ck_taint_clear(&t, s->enter, &s->stock);
+			ck_taint_fail(&t, f, s->enter, tick, &s->stock);
+		} else {
+			wrote(s, c, complete, tick);
 		}
 		ck_buffer_put(t.buffer, &s->stock, false);
 		if (!(++n % 64))
@@ -78,6 +102,13 @@ static void drop_inputs(struct scope *s, bool record)
 	}
 }
 
+/* Of a stream that neither owns the window nor joined it with the slot. */
+static bool is_foreign(const struct scope *s, const struct window *w)
+{
+	return s->stream != w->opener.stream &&
+	       !(s->slot->member == w && s->stream == s->slot->member_stream);
+}
+
 static void leave_window(struct scope *s, struct failure *f,
 			 struct stock *back)
 {
@@ -85,7 +116,9 @@ static void leave_window(struct scope *s, struct failure *f,
 
 	if (!f) {
 		w->launches++;
-		w->foreign_launches += s->stream != w->opener.stream;
+		w->foreign_launches += is_foreign(s, w);
+		if (s->slot->member == w)
+			s->slot->member_launches++;
 	} else if (f != w->refusal) {
 		ck_window_doom(w, f, back);
 	}
@@ -94,10 +127,19 @@ static void leave_window(struct scope *s, struct failure *f,
 	ck_window_put(w, back);
 }
 
-static void leave(struct domain *d, struct scope *s, struct failure *f,
-		  u64 tick, struct stock *back)
+/* SC-29: an error inside a window is for the window's owner. */
+static void queue_note(struct scope *s, struct failure *f, struct stock *back)
 {
-	settle(s, f, tick);
+	struct note *note = ck_stock_take(&s->stock, STOCK_NOTE);
+
+	ck_note(s->slot, note, f,
+		s->window ? s->window->opener.stream : s->stream, false, back);
+}
+
+static void leave(struct domain *d, struct scope *s, struct failure *f,
+		  bool complete, u64 tick, struct stock *back)
+{
+	settle(s, f, complete, tick);
 	drop_inputs(s, s->window && !f);
 	if (s->window)
 		leave_window(s, f, back);
@@ -140,7 +182,19 @@ void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
 
 	ck_who_copy(&f->who, &s->client->who);
 	f->who.stream = s->stream;
-	leave(d, s, f, tick, back);
+	leave(d, s, f, true, tick, back);
+}
+
+/* What makes an exit fail that says it went well, or NULL. */
+static struct failure *failed_otherwise(const struct scope *s)
+{
+	struct failure *f = ck_device_failed(s->slot->device, s->epoch);
+
+	if (f)
+		return f;
+	if (s->poison)
+		return s->poison;
+	return s->window && s->window->refused ? s->window->refusal : NULL;
 }
 
 int ck_op_scope_exit(struct call *c)
@@ -173,13 +227,14 @@ int ck_op_scope_exit(struct call *c)
 			f->stack_len = stack->len;
 			stack->data = NULL;	/* the failure's now */
 		}
-	} else if (s->poison) {
-		f = s->poison;
-	} else if (s->window && s->window->refused) {
-		f = s->window->refusal;
+	} else {
+		f = failed_otherwise(s);
 	}
 	a->out_failure = f && !link_empty(&s->claims) ? f->node.id : 0;
-	leave(d, s, f, d->sequence, &c->session->stock);
+	if (f)
+		queue_note(s, f, &c->session->stock);
+	leave(d, s, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE, d->sequence,
+	      &c->session->stock);
 	a->out_sequence = slot->sequence;
 	return 0;
 }
@@ -193,10 +248,16 @@ struct entering {
 	struct array *reports;
 	struct slot *slot;
 	struct window *window;		/* recording, or NULL */
+	struct window *suspender;	/* its child that records, or NULL */
 	u64 keys;			/* that its sets may grow by */
 	struct fault fault;		/* of the first bad read */
 	struct target bad;		/* that read; bad.buffer NULL if none */
 };
+
+static bool device_faulted(const struct entering *e)
+{
+	return e->slot->device->faulted;
+}
 
 static void find_bad_read(struct entering *e)
 {
@@ -222,12 +283,22 @@ static void report_bad_read(struct entering *e)
 	e->reports->used = 1;
 }
 
+static void report_fault(struct entering *e)
+{
+	e->bad.buffer = NULL;
+	if (!e->reports->len)
+		return;
+	ck_failure_report(e->slot->device->fault, e->reports->data);
+	e->reports->used = 1;
+}
+
 /* The failure of an input that never had memory is made when it is needed. */
 static struct failure *input_failure(struct entering *e)
 {
 	static const char never[] = "the buffer was never allocated";
 	struct call *c = e->call;
-	struct failure *f = e->fault.failure;
+	struct failure *f = device_faulted(e) ? e->slot->device->fault :
+						e->fault.failure;
 
 	if (f) {
 		ck_failure_pin(f);
@@ -250,21 +321,19 @@ static struct skip *skip_new(struct entering *e)
 	u32 i;
 
 	link_init(&s->sib);
-	s->needed = e->bad.buffer->node.id;
+	/* 0: it needed its device. */
+	s->needed = e->bad.buffer ? e->bad.buffer->node.id : 0;
 	memcpy(s->label, e->label->data, e->label->len);
 	for (i = 0; i < e->writes->len; i++)
 		at = ck_skip_produced(at, claim[i].buffer, st);
 	return s;
 }
 
-/* SC-7: the outputs carry the input's failure, the same id. */
-static void skip(struct entering *e)
+/* It does not run: what it would have written carries @f. */
+static void not_run(struct entering *e, struct failure *f, u64 tick)
 {
 	const struct capkm_claim *claim = e->writes->data;
-	struct domain *d = e->call->domain;
 	struct stock *st = &e->call->session->stock;
-	u64 tick = ck_tick(d);
-	struct failure *f = input_failure(e);
 	struct target t;
 	u32 i;
 
@@ -275,12 +344,52 @@ static void skip(struct entering *e)
 		ck_taint_fail(&t, f, tick, tick, st);
 		ck_buffer_touch(t.buffer);
 	}
+	e->slot->sequence = tick;
+	e->arg->out_sequence = tick;
+}
+
+/* SC-7: the outputs carry the input's failure, the same id. */
+static void skip(struct entering *e)
+{
+	struct stock *st = &e->call->session->stock;
+	u64 tick = ck_tick(e->call->domain);
+	struct failure *f = input_failure(e);
+
+	not_run(e, f, tick);
 	if (f->carriers.count)
 		ck_failure_skipped(f, skip_new(e));
-	e->slot->sequence = tick;
 	ck_failure_unpin(f, st);
 	e->arg->out_result = CAPKM_SKIPPED;
-	e->arg->out_sequence = tick;
+}
+
+/* The window is suspended: its driver could not have taken the work. */
+static void refuse(struct entering *e)
+{
+	struct call *c = e->call;
+	struct stock *st = &c->session->stock;
+	struct failure *f = ck_failure_new(c->domain, st);
+	u64 tick = ck_tick(c->domain);
+	char text[CAPKM_TEXT_MAX + 1];
+	u32 len;
+
+	len = scnprintf(text, sizeof(text),
+		"window %llu is suspended while its child window %llu records",
+		(unsigned long long)e->window->node.id,
+		(unsigned long long)e->suspender->node.id);
+	f->kind = CAPKM_KIND_REFUSED;
+	f->window = e->window->node.id;
+	f->sequence = tick;
+	f->time_ns = host_time_ns();
+	ck_who_set(&f->who, c->who, c->session->id, e->arg->place.stream);
+	memcpy(f->label, e->label->data, e->label->len);
+	ck_failure_text(f, text, len);
+	not_run(e, f, tick);
+	if (e->reports->len) {
+		ck_failure_report(f, e->reports->data);
+		e->reports->used = 1;
+	}
+	ck_failure_unpin(f, st);
+	e->arg->out_result = CAPKM_REFUSED;
 }
 
 struct gap {
@@ -330,6 +439,7 @@ static void enter(struct entering *e, const struct need *need)
 	s->client = c->client;
 	s->slot = e->slot;
 	s->enter = ck_tick(d);
+	s->epoch = e->slot->device->epoch;
 	s->stream = e->arg->place.stream;
 	memcpy(s->label, e->label->data, e->label->len);
 	link_init(&s->claims);
@@ -351,6 +461,7 @@ static void enter(struct entering *e, const struct need *need)
 		ck_taint_open(&t, s, &s->stock);
 		ck_buffer_touch(t.buffer);
 	}
+	ck_escape(c, e->slot, s->stream);
 	if (e->window) {
 		note_inputs(e, s);
 		s->window = e->window;
@@ -368,30 +479,44 @@ static void enter(struct entering *e, const struct need *need)
 	e->arg->out_sequence = s->enter;
 }
 
+/* What the exit needs to keep the writers. */
+static u64 writer_claims(struct entering *e)
+{
+	const struct capkm_claim *claim = e->writes->data;
+	u64 n = 0;
+	u32 i;
+
+	for (i = 0; i < e->writes->len; i++)
+		if (ck_writer_kept(ck_target(e->call, &claim[i]).buffer))
+			n += 2;
+	return n;
+}
+
 /* All that can be wrong, and what it costs: 0, 1 look again, or an error. */
 static int prepare_enter(struct entering *e, struct need *need)
 {
 	struct call *c = e->call;
 	int err;
 
-	err = ck_slot_get(c, &e->arg->place, e->arg->flags, &e->slot);
-	if (err)
-		return err;
-	if (ck_slot_driver_at_work(e->slot))
-		return -EBUSY;
 	err = ck_targets_check(c, e->reads, 0, false, &e->arg->out_error_index);
 	if (!err)
 		err = ck_targets_check(c, e->writes, e->reads->len, true,
 				   &e->arg->out_error_index);
+	if (!err)
+		err = ck_slot_get(c, &e->arg->place, e->arg->flags, &e->slot);
 	if (err)
 		return err;
-	if (c->client->scopes_n >= SCOPES_MAX)
-		return -EDQUOT;
-	e->window = ck_window_recording(e->slot->window) ? e->slot->window :
-							   NULL;
+	if (ck_slot_driver_at_work(e->slot))
+		return -EBUSY;
+	err = ck_limit(c, c->domain, CAPKM_LIMIT_SCOPES, c->client->scopes_n);
+	if (err)
+		return err;
+	e->window = ck_slot_recording(e->slot);
+	e->suspender = e->window ? ck_window_suspender(e->window) : NULL;
 	find_bad_read(e);
 	memset(need, 0, sizeof(*need));
 	err = ck_targets_need(c, e->writes, need);
+	need->n[STOCK_CLAIM] += writer_claims(e);
 	e->keys = need->n[STOCK_CLAIM];
 	if (!err && e->window)
 		err = ck_window_need(c, e->window, e->reads, e->writes, need);
@@ -399,8 +524,10 @@ static int prepare_enter(struct entering *e, struct need *need)
 		return err;
 	e->keys = need->n[STOCK_CLAIM] - e->keys;
 	need->n[STOCK_SCOPE] = 1;
-	need->n[STOCK_FAILURE] = 2;
-	if (e->bad.buffer)
+	need->n[STOCK_NOTE] = 1;
+	need->n[STOCK_FAILURE] = 2 + ck_escape_dooms(c->client, e->slot,
+						     e->arg->place.stream);
+	if (e->bad.buffer || device_faulted(e))
 		need->n[STOCK_SKIP] = 1 + e->writes->len / SKIP_PRODUCED;
 	return ck_call_buy(c, need);
 }
@@ -422,14 +549,21 @@ int ck_op_scope_enter(struct call *c)
 		return err;
 	e.arg->out_scope = 0;
 	e.arg->out_sequence = c->domain->sequence;
-	if (e.bad.buffer)
+	if (e.suspender) {
+		refuse(&e);
+	} else if (device_faulted(&e)) {
+		report_fault(&e);
+		skip(&e);
+	} else if (e.bad.buffer && (e.fault.scope || e.fault.graph)) {
 		report_bad_read(&e);
-	if (e.bad.buffer && (e.fault.scope || e.fault.graph)) {
 		e.arg->out_result = CAPKM_IN_PROGRESS;
 	} else if (e.bad.buffer &&
 		   !(e.arg->flags & CAPKM_SCOPE_ENTER_F_POISON)) {
+		report_bad_read(&e);
 		skip(&e);
 	} else {
+		if (e.bad.buffer)
+			report_bad_read(&e);
 		need.n[STOCK_SKIP] = 0;
 		enter(&e, &need);
 	}

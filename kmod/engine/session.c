@@ -1,36 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sessions, their clients, and what a client owns: slots, scopes, windows,
- * graphs. A session is one open description of the device; a client is a
- * process image that uses it.
+ * Sessions and their clients. A session is one open description of the device; a
+ * client is a process image that uses it: its opener, and whoever joined. Slots,
+ * scopes, windows and graphs belong to a client, buffers and streams to the
+ * session.
  */
 #include "internal.h"
 
-static struct client *client_new(struct capkm_session *s,
-				 const struct capkm_caller *who)
+static struct client *client_alloc(const struct capkm_caller *who)
 {
 	struct client *c = host_alloc(sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->session = s;
-	ck_who_set(&c->who, who, s->id, 0);
-	c->image = who->image;
+	link_init(&c->sib);
 	link_init(&c->scopes);
 	link_init(&c->windows);
 	link_init(&c->graphs);
-	link_add_tail(&c->sib, &s->clients);
+	link_init(&c->devices);
+	link_init(&c->dirty);
+	ck_who_set(&c->who, who, 0, 0);
+	c->image = who->image;
 	return c;
+}
+
+static void client_add(struct capkm_session *s, struct client *c)
+{
+	c->session = s;
+	c->who.session = s->id;
+	link_add_tail(&c->sib, &s->clients);
+	s->clients_n++;
+	if (s->domain)
+		s->domain->clients_n++;
 }
 
 static void client_free(struct client *c)
 {
 	struct id_node *node;
 
-	while ((node = ck_id_first(&c->slots))) {
-		ck_id_erase(&c->slots, node);
-		host_free(container_of(node, struct slot, node));
-	}
+	while ((node = ck_id_first(&c->slots)))
+		ck_slot_free(container_of(node, struct slot, node));
+	while (!link_empty(&c->devices))
+		ck_device_free(link_first(&c->devices, struct device, sib));
 	link_del(&c->sib);
 	ck_who_put(&c->who);
 	host_free(c);
@@ -40,18 +51,18 @@ int capkm_session_open(const struct capkm_caller *who,
 		       struct capkm_session **out)
 {
 	struct capkm_session *s = host_alloc(sizeof(*s));
+	struct client *c = s ? client_alloc(who) : NULL;
 
-	if (!s)
+	if (!c) {
+		host_free(s);
 		return -ENOMEM;
+	}
 	host_mutex_init(&s->attach_lock);
 	link_init(&s->sib);
 	link_init(&s->clients);
 	link_init(&s->streams);
 	ck_stock_init(&s->stock);
-	if (!client_new(s, who)) {
-		host_free(s);
-		return -ENOMEM;
-	}
+	client_add(s, c);
 	*out = s;
 	return 0;
 }
@@ -64,6 +75,7 @@ static void detach(struct capkm_session *s, struct domain *d)
 	bool unlist;
 
 	host_lock(&d->lock);
+	s->leaving = true;
 	link_for_each(l, &s->clients)
 		ck_client_end(link_entry(l, struct client, sib));
 	ck_session_drop_holds(s);
@@ -73,6 +85,9 @@ static void detach(struct capkm_session *s, struct domain *d)
 		ck_id_erase(&d->streams, &stream->node);
 		host_free(stream);
 	}
+	while (!link_empty(&s->clients))
+		client_free(link_first(&s->clients, struct client, sib));
+	d->failure_readers -= s->wants_failures;
 	link_del(&s->sib);
 	d->sessions_n--;
 	unlist = ck_domain_idle(d);
@@ -89,6 +104,7 @@ void capkm_session_release(struct capkm_session *s)
 	while (!link_empty(&s->clients))
 		client_free(link_first(&s->clients, struct client, sib));
 	ck_stock_free(&s->stock);
+	host_mutex_destroy(&s->attach_lock);
 	host_free(s);
 }
 
@@ -99,12 +115,15 @@ void capkm_session_release(struct capkm_session *s)
 void ck_client_end(struct client *c)
 {
 	struct domain *d = c->session->domain;
-	u64 tick;
+	u64 tick, torn;
 
 	if (c->dead)
 		return;
 	c->dead = true;
+	c->session->clients_n--;
+	d->clients_n--;
 	tick = ck_tick(d);
+	torn = c->scopes_n;
 	/* Each of these relaxes inside, with the lock held. */
 	while (!link_empty(&c->windows))
 		ck_window_orphan(d, link_first(&c->windows, struct window, sib),
@@ -113,8 +132,34 @@ void ck_client_end(struct client *c)
 		ck_scope_tear(d, link_first(&c->scopes, struct scope, sib),
 			      tick, NULL);
 	while (!link_empty(&c->graphs))
-		ck_graph_end(d, link_first(&c->graphs, struct graph, sib),
-			     tick, NULL);
+		torn += ck_graph_end(d, link_first(&c->graphs, struct graph,
+						   sib), tick, NULL);
+	ck_client_unconfirmed(c, tick);
+	ck_event(d, CAPKM_EVENT_CLIENT_ENDED, &(struct event_of) {
+		.who = &c->who, .count = torn,
+	});
+}
+
+/* Of a session that has no domain there is nothing to take to an end. */
+static bool end_unattached(struct capkm_session *s, struct host_proc *proc,
+			   const void *image)
+{
+	struct client *c;
+	struct link *l;
+	bool attached;
+
+	host_lock(&s->attach_lock);
+	attached = s->domain;
+	link_for_each(l, &s->clients) {
+		c = link_entry(l, struct client, sib);
+		if (attached || c->dead || c->who.proc != proc ||
+		    (image && c->image != image))
+			continue;
+		c->dead = true;
+		s->clients_n--;
+	}
+	host_unlock(&s->attach_lock);
+	return !attached;
 }
 
 void capkm_client_end(struct capkm_session *s, struct host_proc *proc,
@@ -124,32 +169,43 @@ void capkm_client_end(struct capkm_session *s, struct host_proc *proc,
 	struct client *c;
 	struct link *l;
 
-	if (!d)
-		return;
+	if (!d) {
+		if (end_unattached(s, proc, image))
+			return;
+		d = READ_ONCE(s->domain);
+	}
 	host_lock(&d->lock);
 	link_for_each(l, &s->clients) {
 		c = link_entry(l, struct client, sib);
-		if (c->who.proc == proc && c->image != image)
+		if (c->who.proc == proc && (!image || c->image == image))
 			ck_client_end(c);
 	}
 	host_unlock(&d->lock);
 }
 
+static bool is_caller(const struct client *c, const struct capkm_caller *who)
+{
+	return c->who.proc == who->proc && c->image == who->image;
+}
+
+/* A living client, else a dead one: who has ended may have joined again. */
 struct client *ck_session_client(struct capkm_session *s,
 				 const struct capkm_caller *who)
 {
-	struct client *c;
+	struct client *c, *dead = NULL;
 	struct link *l;
 
 	link_for_each(l, &s->clients) {
 		c = link_entry(l, struct client, sib);
-		if (c->who.proc != who->proc)
-			continue;
-		if (c->image == who->image)
-			return c;
-		ck_client_end(c);	/* it was replaced by an exec */
+		if (is_caller(c, who)) {
+			if (!c->dead)
+				return c;
+			dead = c;
+		} else if (c->who.proc == who->proc) {
+			ck_client_end(c);	/* replaced by an exec */
+		}
 	}
-	return NULL;
+	return dead;
 }
 
 bool ck_session_opener(const struct capkm_session *s,
@@ -160,145 +216,173 @@ bool ck_session_opener(const struct capkm_session *s,
 
 	link_for_each(l, &s->clients) {
 		c = link_entry(l, struct client, sib);
-		if (c->who.proc == who->proc && c->image == who->image)
+		if (is_caller(c, who) && !c->dead)
 			return true;
 	}
 	return false;
 }
 
-/* The client's number of a device; DEVICES_MAX if it has not used it. */
-static u32 device_find(const struct client *c, const u8 *device)
+bool capkm_session_is_client(struct capkm_session *s,
+			     const struct capkm_caller *who)
 {
-	u32 i;
+	struct domain *d = READ_ONCE(s->domain);
+	struct host_mutex *lock = d ? &d->lock : &s->attach_lock;
+	bool is;
 
-	for (i = 0; i < c->devices_n; i++)
-		if (!memcmp(c->devices[i], device, sizeof(c->devices[i])))
-			return i;
-	return DEVICES_MAX;
+	host_lock(lock);
+	is = ck_session_opener(s, who);
+	host_unlock(lock);
+	return is;
 }
 
-int ck_stream_check(struct capkm_session *s, u64 id)
+struct client *ck_session_first_client(struct capkm_session *s)
 {
-	struct stream *stream;
+	return link_first(&s->clients, struct client, sib);
+}
 
-	if (id < CAPKM_STREAM_FIRST)
+/* ---- joining ---- */
+
+static int share_need(struct call *c, struct client *first, struct need *need)
+{
+	struct capkm_session *s = c->session;
+	struct id_node *node;
+	int err;
+
+	memset(need, 0, sizeof(*need));
+	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
+		ck_share_need(container_of(node, struct hold, node)->buffer,
+			      first, need);
+		err = ck_domain_room(c, need->n[STOCK_CLAIM]);
+		if (err)
+			return err;
+		host_relax();
+	}
+	return 0;
+}
+
+/* All its buffers are shared from now on, with their unconfirmed past. */
+static int share_all(struct call *c)
+{
+	struct capkm_session *s = c->session;
+	struct client *first = ck_session_first_client(s);
+	struct id_node *node;
+	struct need need;
+	int err;
+
+	do {
+		err = share_need(c, first, &need);
+		if (!err)
+			err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
+		ck_share(container_of(node, struct hold, node)->buffer, first,
+			 &s->stock);
+		host_relax();
+	}
+	s->shared = true;
+	return 0;
+}
+
+/* With the attach_lock, and that of the domain if there is one. */
+static int join(struct call *c, struct client **spare)
+{
+	struct capkm_session *s = c->session;
+	struct domain *d = s->domain;
+	const u64 max = d ? d->limit[CAPKM_LIMIT_CLIENTS] :
+			    ck_limit_default(CAPKM_LIMIT_CLIENTS);
+	struct client *joined = *spare;
+	int err;
+
+	if (d && d->dead)
+		return -ECANCELED;
+	if (d)
+		ck_session_client(s, c->who);	/* an exec is seen */
+	if (ck_session_opener(s, c->who))
 		return 0;
-	stream = id_entry(ck_id_find(&s->domain->streams, id), struct stream,
-			  node);
-	if (!stream)
-		return -ENOENT;
-	return stream->session == s ? 0 : -EPERM;
-}
-
-int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
-		 struct slot **out, u32 *index)
-{
-	u32 streams = c->session->max_streams;
-	u32 device = device_find(c, place->device);
-	int err = ck_stream_check(c->session, place->stream);
-
+	if (s->clients_n >= max)
+		return ck_limit_reached(c, CAPKM_LIMIT_CLIENTS);
+	err = d && !s->shared ? share_all(c) : 0;
 	if (err)
 		return err;
-	if (!(flags & CAPKM_PLACE_F_SLOT))
-		*index = place->stream % streams;
-	else if (place->slot < streams)
-		*index = place->slot;
-	else
-		return -EINVAL;
-	*out = device == DEVICES_MAX ? NULL :
-		id_entry(ck_id_find(&c->slots, (u64)device << 32 | *index),
-			 struct slot, node);
-	return 0;
-}
-
-static int slot_add(struct client *c, struct slot *slot, const u8 *device,
-		    u32 index)
-{
-	u32 i = device_find(c, device);
-
-	if (i == DEVICES_MAX) {
-		if (c->devices_n == DEVICES_MAX)
-			return -EDQUOT;
-		i = c->devices_n++;
-		memcpy(c->devices[i], device, sizeof(c->devices[i]));
-	}
-	slot->node.id = (u64)i << 32 | index;
-	slot->client = c;
-	slot->index = index;
-	memcpy(slot->device, device, sizeof(slot->device));
-	ck_id_insert(&c->slots, &slot->node);
-	return 0;
-}
-
-/*
- * The slot of @place, made on first use: 0, or 1 if the lock was dropped for
- * that and everything must be looked at again. An unused slot says nothing to
- * anybody, so it stays also when the call then fails.
- */
-int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
-		struct slot **out)
-{
-	struct slot *spare;
-	u32 index;
-	int err;
-
-	err = ck_slot_find(call->client, place, flags, out, &index);
-	if (err || *out)
-		return err;
-	spare = ck_call_alloc(call, sizeof(*spare), &err);
-	if (!spare)
-		return err;
-	err = ck_slot_find(call->client, place, flags, out, &index);
-	if (!err && !*out)
-		err = slot_add(call->client, spare, place->device, index);
-	else
-		host_free(spare);
-	return err ? err : 1;
-}
-
-int ck_op_stream_create(struct call *c)
-{
-	struct capkm_stream_create *a = c->arg;
-	struct domain *d = c->domain;
-	struct stream *stream;
-	int err;
-
-	stream = ck_call_alloc(c, sizeof(*stream), &err);
-	if (!stream)
-		return err;
-	if (c->session->streams_n >= STREAMS_MAX) {
-		host_free(stream);
-		return -EDQUOT;
-	}
-	c->session->streams_n++;
-	stream->node.id = d->next_stream++;
-	stream->session = c->session;
-	memcpy(stream->label, c->array[0].data, c->array[0].len);
+	s->shared = true;
+	*spare = NULL;
+	client_add(s, joined);
+	if (!d)
+		return 0;
 	ck_tick(d);
-	ck_id_insert(&d->streams, &stream->node);
-	link_add_tail(&stream->sib, &c->session->streams);
-	a->out_stream = stream->node.id;
+	ck_event(d, CAPKM_EVENT_CLIENT_JOINED, &(struct event_of) {
+		.who = &joined->who,
+	});
 	return 0;
 }
 
-int ck_op_stream_query(struct call *c)
+int ck_op_session_join(struct call *c)
 {
-	struct capkm_stream_query *a = c->arg;
-	struct slot *slot;
+	struct capkm_session_join *a = c->arg;
+	struct capkm_session *s = c->session;
+	struct client *spare = client_alloc(c->who);
 	int err;
 
-	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &a->out_slot);
-	if (err)
-		return err;
-	a->out_state = CAPKM_WINDOW_NONE;
-	a->out_window = 0;
-	a->out_owner = 0;
-	a->out_scopes = slot ? slot->scopes : 0;
-	a->out_sequence = slot ? slot->sequence : 0;
-	if (slot && slot->window) {
-		a->out_state = slot->window->state;
-		a->out_window = slot->window->node.id;
-		a->out_owner = slot->window->opener.stream;
+	if (!spare)
+		return -ENOMEM;
+	host_lock(&s->attach_lock);
+	c->domain = s->domain;
+	if (c->domain)
+		host_lock(&c->domain->lock);
+	err = join(c, &spare);
+	if (c->domain) {
+		a->out_domain = c->domain->id;
+		ck_stock_trim(&s->stock);
+		host_unlock(&c->domain->lock);
+	} else {
+		a->out_domain = 0;
 	}
-	return 0;
+	a->out_session = s->id;
+	a->out_rights = s->rights;
+	a->out_backend = s->backend;
+	a->out_max_streams = s->max_streams;
+	host_unlock(&s->attach_lock);
+	if (spare) {
+		ck_who_put(&spare->who);
+		host_free(spare);
+	}
+	return err;
+}
+
+/* ---- what is told of it ---- */
+
+static void count_client(const struct client *c,
+			 struct capkm_session_stats *stats)
+{
+	struct id_node *node;
+
+	stats->scopes += c->scopes_n;
+	stats->windows += c->windows_n;
+	stats->graphs += c->graphs_n;
+	for (node = ck_id_first(&c->slots); node; node = ck_id_next(node))
+		stats->unconfirmed += container_of(node, struct slot,
+						   node)->unconfirmed_n;
+}
+
+void capkm_session_stats(struct capkm_session *s,
+			 struct capkm_session_stats *stats)
+{
+	struct domain *d = READ_ONCE(s->domain);
+	struct link *l;
+
+	memset(stats, 0, sizeof(*stats));
+	if (!d)
+		return;
+	host_lock(&d->lock);
+	stats->domain = d->id;
+	stats->session = s->id;
+	stats->rights = s->rights;
+	stats->clients = s->clients_n;
+	stats->buffers = s->holds.count;
+	stats->streams = s->streams_n;
+	link_for_each(l, &s->clients)
+		count_client(link_entry(l, struct client, sib), stats);
+	host_unlock(&d->lock);
 }

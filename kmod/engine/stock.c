@@ -16,6 +16,7 @@ static const size_t sizes[STOCK_KINDS] = {
 	[STOCK_SCOPE] = sizeof(struct scope),
 	[STOCK_USE] = sizeof(struct use),
 	[STOCK_SKIP] = sizeof(struct skip),
+	[STOCK_NOTE] = sizeof(struct note),
 };
 
 void ck_stock_init(struct stock *st)

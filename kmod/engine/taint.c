@@ -48,8 +48,12 @@ static void tell_graphs(struct buffer *b, bool busy)
 
 	link_for_each(l, &b->uses) {
 		use = link_entry(l, struct use, sib);
-		if (use->graph)
-			use->graph->busy += busy ? 1 : -1;
+		if (!use->graph)
+			continue;
+		if (busy)
+			link_add_tail(&use->busy, &use->graph->busy);
+		else
+			link_del(&use->busy);
 	}
 }
 
@@ -79,14 +83,26 @@ static void erase(struct claim *c)
 		tell_graphs(b, false);
 }
 
+static void count_unconfirmed(const struct claim *c, int n)
+{
+	c->slot->unconfirmed_n += n;
+	c->buffer->domain->unconfirmed += n;
+}
+
 void ck_claim_drop(struct claim *c, struct stock *st)
 {
+	struct buffer *b = c->buffer;
+
 	erase(c);
-	if (c->state == CLAIM_FAILED)
-		ck_failure_untag(c->buffer->domain, c->carrier, st);
+	link_del(&c->sib);
+	if (c->state == CLAIM_UNCONFIRMED)
+		count_unconfirmed(c, -1);
+	if (c->state == CLAIM_FAILED || c->state == CLAIM_UNCONFIRMED)
+		ck_failure_untag(b->domain, c->carrier, st);
+	if (c->state == CLAIM_FAILED && !b->shared && !b->spare_claim)
+		b->spare_claim = c;
 	else
-		link_del(&c->sib);
-	ck_stock_give(st, STOCK_CLAIM, c);
+		ck_stock_give(st, STOCK_CLAIM, c);
 }
 
 /* The part of @c from @start on becomes a claim of its own. */
@@ -96,9 +112,12 @@ static void split(struct claim *c, u64 start, struct stock *st)
 
 	*right = *c;
 	right->span.start = start;
-	if (c->state == CLAIM_FAILED)
+	link_init(&right->sib);
+	if (c->state == CLAIM_FAILED || c->state == CLAIM_UNCONFIRMED)
 		c->carrier->claims++;
-	else
+	if (c->state == CLAIM_UNCONFIRMED)
+		count_unconfirmed(c, 1);
+	if (c->state != CLAIM_FAILED)
 		link_add_tail(&right->sib, &c->sib);
 	insert(right);
 }
@@ -245,6 +264,7 @@ void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
 	c = ck_stock_take(st, STOCK_CLAIM);
 	c->buffer = b;
 	c->state = CLAIM_FAILED;
+	link_init(&c->sib);
 	c->span.start = t->start;
 	c->span.end = t->end;
 	c->span.date = date;
@@ -254,6 +274,33 @@ void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
 	clear(t, NULL, enter, st);
 	fuse(c, st);
 	insert(c);
+}
+
+/*
+ * What it carries goes first: if the spare is in use, it is among that. Nothing
+ * is split, for it is the whole.
+ */
+void ck_taint_whole(struct buffer *b, struct failure *f, u64 tick)
+{
+	const struct target all = { .buffer = b, .end = b->size };
+	struct claim *c;
+
+	ck_failure_pin(f);
+	clear(&all, NULL, tick, NULL);
+	c = b->spare_claim;
+	host_check(c && b->spare_carrier);
+	b->spare_claim = NULL;
+	memset(c, 0, sizeof(*c));
+	c->buffer = b;
+	c->state = CLAIM_FAILED;
+	link_init(&c->sib);
+	c->span.end = b->size;
+	c->span.date = tick;
+	c->enter = tick;
+	c->carrier = ck_failure_tag_spare(b->domain, f, b);
+	insert(c);
+	b->sequence = tick;
+	ck_failure_unpin(f, NULL);
 }
 
 void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
@@ -267,9 +314,128 @@ void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
 	c->span.date = U64_MAX;
 	c->scope = s;
 	c->enter = s->enter;
+	c->keeps_writer = ck_writer_kept(t->buffer);
 	ck_buffer_get(t->buffer);
 	insert(c);
 	link_add_tail(&c->sib, &s->claims);
+}
+
+/* Into the list, which is in order of the dates. */
+static void list_unconfirmed(struct claim *c, struct slot *slot)
+{
+	struct link *at = &slot->unconfirmed;
+
+	while (at->prev != &slot->unconfirmed &&
+	       link_entry(at->prev, struct claim, sib)->span.date >
+	       c->span.date)
+		at = at->prev;
+	link_add_tail(&c->sib, at);
+	c->slot = slot;
+	count_unconfirmed(c, 1);
+}
+
+void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
+			struct stock *st)
+{
+	struct buffer *b = c->buffer;
+
+	link_del(&c->sib);
+	c->state = CLAIM_UNCONFIRMED;
+	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
+	ck_range_set_date(&b->claims, &c->span, date);
+	list_unconfirmed(c, slot);
+}
+
+void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
+			      u64 date, struct stock *st)
+{
+	struct buffer *b = t->buffer;
+	struct claim *c;
+
+	if (t->start == t->end)
+		return;
+	c = ck_stock_take(st, STOCK_CLAIM);
+	c->buffer = b;
+	c->state = CLAIM_UNCONFIRMED;
+	c->span.start = t->start;
+	c->span.end = t->end;
+	c->span.date = date;
+	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
+	list_unconfirmed(c, slot);
+	insert(c);
+}
+
+void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
+		    struct stock *st)
+{
+	struct claim *c, *n, *whole = NULL;
+
+	if (slot->unconfirmed_n <= b->domain->limit[CAPKM_LIMIT_UNCONFIRMED])
+		return;
+	for (c = first(b, 0, b->size); c; c = n) {
+		n = next(c, 0, b->size);
+		if (c->state != CLAIM_UNCONFIRMED || c->slot != slot)
+			continue;
+		if (whole)
+			ck_claim_drop(c, st);
+		else
+			whole = c;
+	}
+	ck_range_erase(&b->claims, &whole->span);
+	whole->span.start = 0;
+	whole->span.end = b->size;
+	whole->span.date = date;
+	ck_range_insert(&b->claims, &whole->span);
+	link_move_tail(&whole->sib, &slot->unconfirmed);
+}
+
+void ck_taint_confirm(struct slot *slot, u64 date, struct stock *st)
+{
+	struct claim *c;
+	u32 n = 0;
+
+	while (!link_empty(&slot->unconfirmed)) {
+		c = link_first(&slot->unconfirmed, struct claim, sib);
+		if (c->span.date > date)
+			return;
+		ck_claim_drop(c, st);
+		if (!(++n % 1024))
+			host_relax();
+	}
+}
+
+/*
+ * Nothing older is left on their bytes, the exits have seen to that, so that the
+ * claims stay where they are.
+ */
+void ck_taint_unconfirmed_failed(struct slot *slot)
+{
+	struct claim *c;
+	u32 n = 0;
+
+	while (!link_empty(&slot->unconfirmed)) {
+		c = link_first(&slot->unconfirmed, struct claim, sib);
+		link_del(&c->sib);
+		count_unconfirmed(c, -1);
+		c->state = CLAIM_FAILED;
+		c->enter = c->span.date;
+		c->buffer->dated--;
+		if (!(++n % 1024))
+			host_relax();
+	}
+}
+
+const struct claim *ck_taint_unconfirmed(const struct target *t)
+{
+	const struct claim *c;
+
+	if (t->start == t->end || !t->buffer->domain->unconfirmed)
+		return NULL;
+	for (c = first(t->buffer, t->start, t->end); c;
+	     c = next(c, t->start, t->end))
+		if (c->state == CLAIM_UNCONFIRMED)
+			return c;
+	return NULL;
 }
 
 void ck_taint_record(struct claim *c, struct window *w, u64 date)
@@ -296,6 +462,16 @@ void ck_taint_add_recorded(const struct target *t, struct window *w, u64 tick,
 	link_add_tail(&c->sib, &w->claims);
 }
 
+/* Is it a recorded claim of @w or of one of its ancestors? */
+static bool is_seen_through(const struct claim *c, const struct window *w)
+{
+	if (c->state != CLAIM_RECORDED)
+		return false;
+	while (w && w != c->window)
+		w = w->parent;
+	return w;
+}
+
 /* The lowest byte of [start, end) that @w did not write after @date; or @end. */
 static u64 unhidden(const struct buffer *b, u64 start, u64 end, u64 date,
 		    const struct window *w)
@@ -305,8 +481,8 @@ static u64 unhidden(const struct buffer *b, u64 start, u64 end, u64 date,
 	if (!w)
 		return start;
 	for (c = first(b, start, end); c; c = next(c, start, end)) {
-		if (c->state != CLAIM_RECORDED || c->window != w ||
-		    c->span.date <= date || c->span.end <= start)
+		if (!is_seen_through(c, w) || c->span.date <= date ||
+		    c->span.end <= start)
 			continue;
 		if (c->span.start > start)
 			break;
@@ -325,7 +501,8 @@ static u64 lowest_bad(const struct target *t, const struct window *w)
 	     c = next(c, t->start, bad)) {
 		at = max(c->span.start, t->start);
 		end = min(c->span.end, bad);
-		if (c->state == CLAIM_RECORDED)
+		if (c->state == CLAIM_RECORDED ||
+		    c->state == CLAIM_UNCONFIRMED)
 			continue;
 		if (c->state == CLAIM_FAILED)
 			at = unhidden(t->buffer, at, end, c->span.date, w);
@@ -377,8 +554,9 @@ static void trim(const struct buffer *b, const struct window *w,
 
 	for (c = first(b, fault->start, fault->end); c;
 	     c = next(c, fault->start, fault->end))
-		if ((c->state != CLAIM_RECORDED || c->window == w) &&
-		    c->span.start > fault->start) {
+		if (c->span.start > fault->start &&
+		    (c->state == CLAIM_OPEN || c->state == CLAIM_FAILED ||
+		     is_seen_through(c, w))) {
 			fault->end = c->span.start;
 			return;
 		}

@@ -36,9 +36,13 @@ int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 	return 0;
 }
 
-bool ck_domain_has_room(const struct domain *d, u64 claims)
+int ck_domain_room(struct call *c, u64 claims)
 {
-	return claims <= CLAIMS_MAX && d->claims + d->paid <= CLAIMS_MAX - claims;
+	const struct domain *d = c->domain;
+	const u64 max = d->limit[CAPKM_LIMIT_RANGES], used = d->claims + d->paid;
+
+	return used <= max && claims <= max - used ? 0 :
+		ck_limit_reached(c, CAPKM_LIMIT_RANGES);
 }
 
 int ck_targets_need(struct call *c, const struct array *writes,
@@ -47,6 +51,7 @@ int ck_targets_need(struct call *c, const struct array *writes,
 	const struct capkm_claim *claim = writes->data;
 	struct target t;
 	u32 i;
+	int err;
 
 	for (i = 0; i < writes->len; i++) {
 		if (empty(&claim[i]))
@@ -54,8 +59,9 @@ int ck_targets_need(struct call *c, const struct array *writes,
 		t = ck_target(c, &claim[i]);
 		need->n[STOCK_CLAIM] += 1 + ck_taint_splits(&t);
 		need->n[STOCK_CARRIER]++;
-		if (!ck_domain_has_room(c->domain, need->n[STOCK_CLAIM]))
-			return -ENOSPC;
+		err = ck_domain_room(c, need->n[STOCK_CLAIM]);
+		if (err)
+			return err;
 		host_relax();
 	}
 	return 0;

@@ -22,6 +22,8 @@ struct use *ck_use_get(struct id_map *uses, struct buffer *b,
 	use->node.id = b->node.id;
 	use->buffer = b;
 	use->graph = g;
+	link_init(&use->busy);
+	link_init(&use->tracked);
 	ck_range_map_init(&use->writes);
 	ck_range_map_init(&use->inputs);
 	ck_range_map_init(&use->seen);
@@ -63,9 +65,9 @@ static void forget(struct use *use, struct stock *back, bool keep_reports)
 
 	if (!b)
 		return;
-	if (use->graph && b->claims.count)
-		use->graph->busy--;
 	use->buffer = NULL;
+	link_del(&use->busy);
+	link_del(&use->tracked);
 	link_del(&use->sib);
 	b->uses_n--;
 	ck_buffer_put(b, back, keep_reports);

@@ -16,6 +16,15 @@ bool ck_window_recording(const struct window *w)
 	return w && w->state == CAPKM_WINDOW_CAPTURE;
 }
 
+static void set_state(struct window *w, u32 state)
+{
+	if (w->client)
+		w->client->recording_n +=
+			(state == CAPKM_WINDOW_CAPTURE) -
+			(w->state == CAPKM_WINDOW_CAPTURE);
+	w->state = state;
+}
+
 bool ck_slot_driver_at_work(const struct slot *slot)
 {
 	return slot->window && (slot->window->state == CAPKM_WINDOW_OPENING ||
@@ -52,6 +61,9 @@ void ck_window_doom(struct window *w, struct failure *f, struct stock *back)
 	if (!w->failures++) {
 		w->first = f;
 		w->failed_after = w->launches;
+		if (w->client)
+			ck_event_window(w->client->session->domain, w,
+					CAPKM_EVENT_WINDOW_DOOMED, f);
 	} else {
 		if (w->last)
 			ck_failure_unpin(w->last, back);
@@ -74,11 +86,12 @@ static struct failure *doom_new(struct domain *d, struct window *w, u32 kind,
 	return f;
 }
 
-static void release_slot(struct window *w)
+static void release_slot(struct domain *d, struct window *w)
 {
 	if (w->slot)
 		w->slot->window = NULL;
 	w->slot = NULL;
+	host_wake(&d->waitq);
 }
 
 static void drop_retained(struct window *w)
@@ -150,16 +163,28 @@ void ck_window_refuse(struct domain *d, struct window *w, u32 kind, s32 code,
 	ck_uses_forget(&w->uses, back, false);
 	if (!w->first)
 		ck_window_doom(w, f, back);
+	if (w->parent)
+		ck_window_doom(w->parent, f, back);
 }
 
-static void leave_client(struct window *w)
+static void leave_client(struct domain *d, struct window *w)
 {
+	ck_child_leave(w);
 	if (!w->client)
 		return;
+	ck_members_leave(w);
 	link_del(&w->sib);
 	w->client->windows_n--;
 	w->client = NULL;
-	release_slot(w);
+	release_slot(d, w);
+}
+
+static u32 closed_event(const struct window *w)
+{
+	if (w->state == CAPKM_WINDOW_SEALED)
+		return CAPKM_EVENT_WINDOW_SEALED;
+	return w->refused && w->refusal->kind == CAPKM_KIND_ABANDONED ?
+		CAPKM_EVENT_WINDOW_ABANDONED : CAPKM_EVENT_WINDOW_REFUSED;
 }
 
 /* To the history, which remembers counts, failures and times. */
@@ -170,15 +195,16 @@ void ck_window_close(struct domain *d, struct window *w, u32 state,
 
 	if (w->state == CAPKM_WINDOW_ORPHANED)
 		d->orphans--;
-	leave_client(w);
-	w->state = state;
+	set_state(w, state);
+	leave_client(d, w);
 	w->closed_ns = host_time_ns();
+	ck_event_window(d, w, closed_event(w), w->refused ? w->refusal : NULL);
 	ck_uses_free(&w->uses, back, false);
 	ck_stock_free(&w->stock);
 	ck_id_erase(&d->windows, &w->node);
 	w->remembered = ++d->history_total;
 	link_add_tail(&w->sib, &d->history);
-	if (++d->history_n <= HISTORY_MAX)
+	if (++d->history_n <= d->limit[CAPKM_LIMIT_HISTORY])
 		return;
 	oldest = link_first(&d->history, struct window, sib);
 	link_del(&oldest->sib);
@@ -191,15 +217,18 @@ void ck_window_orphan(struct domain *d, struct window *w, struct stock *back)
 {
 	bool closing = w->state == CAPKM_WINDOW_CLOSING;
 
+	while (w->children_n)
+		ck_window_orphan(d, ck_window_deepest(w), back);
 	w->verdict = CAPKM_VERDICT_ABANDONED;
 	ck_window_refuse(d, w, CAPKM_KIND_OWNER_DIED, 0, "", 0, back);
 	if (closing) {
 		ck_window_close(d, w, CAPKM_WINDOW_REFUSED, back);
 		return;
 	}
-	leave_client(w);
-	w->state = CAPKM_WINDOW_ORPHANED;
+	set_state(w, CAPKM_WINDOW_ORPHANED);
+	leave_client(d, w);
 	d->orphans++;
+	ck_event_window(d, w, CAPKM_EVENT_WINDOW_ORPHANED, w->refusal);
 }
 
 void ck_window_abandon(struct domain *d, struct window *w, struct stock *back)
@@ -207,6 +236,8 @@ void ck_window_abandon(struct domain *d, struct window *w, struct stock *back)
 	char text[CAPKM_TEXT_MAX + 1];
 	u32 len;
 
+	while (w->children_n)
+		ck_window_abandon(d, ck_window_deepest(w), back);
 	ck_tick(d);
 	if (!w->refused) {
 		len = scnprintf(text, sizeof(text),
@@ -220,11 +251,37 @@ void ck_window_abandon(struct domain *d, struct window *w, struct stock *back)
 	ck_window_close(d, w, CAPKM_WINDOW_REFUSED, back);
 }
 
+void ck_window_abort(struct domain *d, struct window *w, struct stock *back)
+{
+	char text[CAPKM_TEXT_MAX + 1];
+	u32 len;
+
+	while (w->children_n)
+		ck_window_abort(d, ck_window_deepest(w), back);
+	if (w->state != CAPKM_WINDOW_PREPARE) {
+		len = scnprintf(text, sizeof(text),
+			"window %llu of stream %llu was aborted",
+			(unsigned long long)w->node.id,
+			(unsigned long long)w->opener.stream);
+		ck_window_refuse(d, w, CAPKM_KIND_ABORTED, 0, text, len, back);
+	}
+	ck_window_close(d, w, CAPKM_WINDOW_REFUSED, back);
+}
+
 /* ---- the operations ---- */
+
+static void child_add(struct window *parent, struct window *w)
+{
+	w->parent = parent;
+	w->parent_id = parent->node.id;
+	w->depth = parent->depth + 1;
+	link_add_tail(&w->child_sib, &parent->children);
+	parent->children_n++;
+}
 
 static struct window *window_new(struct call *c, struct slot *slot,
 				 const struct capkm_window_prepare *a,
-				 struct window *w)
+				 struct window *parent, struct window *w)
 {
 	const struct array *mode = &c->array[0];
 	struct domain *d = c->domain;
@@ -236,10 +293,12 @@ static struct window *window_new(struct call *c, struct slot *slot,
 	w->strict = a->flags & CAPKM_WINDOW_PREPARE_F_STRICT;
 	ck_who_set(&w->opener, c->who, c->session->id, a->place.stream);
 	w->cookie = a->cookie;
-	memcpy(w->device, slot->device, sizeof(w->device));
+	memcpy(w->device, slot->device->uuid, sizeof(w->device));
 	w->slot_index = slot->index;
 	link_init(&w->claims);
 	link_init(&w->retained);
+	link_init(&w->children);
+	link_init(&w->members);
 	ck_stock_init(&w->stock);
 	/* One to refuse it with, one to doom it with if scopes are open. */
 	ck_stock_move(&w->stock, &c->session->stock, &need);
@@ -253,7 +312,10 @@ static struct window *window_new(struct call *c, struct slot *slot,
 	c->client->windows_n++;
 	w->slot = slot;
 	slot->window = w;
+	if (parent)
+		child_add(parent, w);
 	ck_tick(d);
+	ck_event_window(d, w, CAPKM_EVENT_WINDOW_PREPARED, NULL);
 	return w;
 }
 
@@ -261,27 +323,52 @@ static struct window *window_new(struct call *c, struct slot *slot,
 static int say_state(struct call *c, const struct slot *slot, u32 *out_state,
 		     int err)
 {
-	*out_state = slot && slot->window ? slot->window->state :
-					    CAPKM_WINDOW_NONE;
+	ck_slot_window(slot, out_state);
 	c->say_error = true;
 	return err;
+}
+
+/* The parent that a window names, if any: can it have one more child? */
+static int find_parent(struct call *c, u64 id, struct window **out)
+{
+	int err;
+
+	*out = NULL;
+	if (!id)
+		return 0;
+	err = ck_window_own(c, id, out);
+	if (err)
+		return err;
+	if (!ck_window_recording(*out) || ck_window_doomed(*out))
+		return -EINVAL;
+	return ck_limit(c, c->domain, CAPKM_LIMIT_DEPTH, (*out)->depth);
+}
+
+static int check_window_limits(struct call *c)
+{
+	int err = ck_limit(c, c->domain, CAPKM_LIMIT_WINDOWS,
+			   c->client->windows_n);
+
+	return err ? err : ck_limit(c, c->domain, CAPKM_LIMIT_OPEN_WINDOWS,
+				    c->domain->windows.count);
 }
 
 static int prepare(struct call *c, struct capkm_window_prepare *a,
 		   struct window **spare)
 {
 	const struct need need = { .n[STOCK_FAILURE] = 2 };
+	struct window *parent = NULL;
 	struct slot *slot;
 	int err;
 
 	do {
 		err = ck_slot_get(c, &a->place, a->flags, &slot);
-		if (!err && slot->window)
+		if (!err && (slot->window || slot->member))
 			return say_state(c, slot, &a->out_state, -EBUSY);
-		if (!err && c->client->windows_n >= WINDOWS_MAX)
-			return -EDQUOT;
-		if (!err && c->domain->windows.count >= DOMAIN_WINDOWS_MAX)
-			return -ENOSPC;
+		if (!err)
+			err = find_parent(c, a->parent, &parent);
+		if (!err)
+			err = check_window_limits(c);
 		if (!err)
 			err = ck_call_buy(c, &need);
 		if (!err && !*spare) {
@@ -291,7 +378,7 @@ static int prepare(struct call *c, struct capkm_window_prepare *a,
 	} while (err == 1);
 	if (err)
 		return err;
-	a->out_window = window_new(c, slot, a, *spare)->node.id;
+	a->out_window = window_new(c, slot, a, parent, *spare)->node.id;
 	*spare = NULL;
 	a->out_slot = slot->index;
 	return say_state(c, slot, &a->out_state, 0);
@@ -326,15 +413,18 @@ static int begin(struct client *client, struct slot *slot, bool driver_done)
 		if (w->state != CAPKM_WINDOW_OPENING)
 			return w->state == CAPKM_WINDOW_PREPARE ? -EINVAL :
 								  -EBUSY;
-		w->state = CAPKM_WINDOW_CAPTURE;
+		set_state(w, CAPKM_WINDOW_CAPTURE);
 	} else {
 		if (w->state != CAPKM_WINDOW_PREPARE || slot->scopes)
 			return -EBUSY;
-		w->state = has_driver(client) ? CAPKM_WINDOW_OPENING :
-						CAPKM_WINDOW_CAPTURE;
+		set_state(w, has_driver(client) ? CAPKM_WINDOW_OPENING :
+						  CAPKM_WINDOW_CAPTURE);
 	}
-	if (w->state == CAPKM_WINDOW_CAPTURE)
+	if (w->state == CAPKM_WINDOW_CAPTURE) {
 		w->begun_ns = host_time_ns();
+		ck_event_window(client->session->domain, w,
+				CAPKM_EVENT_WINDOW_BEGUN, NULL);
+	}
 	return 0;
 }
 
@@ -397,19 +487,20 @@ static int end(struct call *c, struct slot *slot, u64 stream, bool driver_done,
 			return w->state == CAPKM_WINDOW_CAPTURE ? -EINVAL :
 								  -EBUSY;
 		ck_tick(c->domain);
-		release_slot(w);
+		release_slot(c->domain, w);
 	} else {
-		if (w->state != CAPKM_WINDOW_CAPTURE)
+		if (w->state != CAPKM_WINDOW_CAPTURE || w->children_n)
 			return -EBUSY;
 		ck_tick(c->domain);
-		w->state = CAPKM_WINDOW_CLOSING;
+		set_state(w, CAPKM_WINDOW_CLOSING);
 		w->verdict = stream == w->opener.stream ?
 			CAPKM_VERDICT_OWNED : CAPKM_VERDICT_ABANDONED;
 		w->closer = stream;
 		if (w->scopes)
 			close_over_scopes(c->domain, w);
+		ck_members_leave(w);
 		if (!has_driver(c->client))
-			release_slot(w);
+			release_slot(c->domain, w);
 	}
 	*out = w;
 	return 0;
@@ -499,8 +590,8 @@ static u32 refusal_text(const struct window *w, char *text, size_t size,
 		reason);
 }
 
-static void seal_refuse(struct call *c, struct window *w,
-			struct capkm_window_seal *a)
+/* What SEAL and UPDATE do with a doomed window. */
+static void seal_refuse(struct call *c, struct window *w, u32 *out_reports)
 {
 	struct stock *back = &c->session->stock;
 	char text[CAPKM_TEXT_MAX + 1];
@@ -510,17 +601,13 @@ static void seal_refuse(struct call *c, struct window *w,
 	w->refs++;
 	ck_window_refuse(c->domain, w, kind, 0, text, len, back);
 	ck_window_close(c->domain, w, CAPKM_WINDOW_REFUSED, back);
-	a->out_reports = fill_refusal(w, &c->array[0]);
-	a->out_result = CAPKM_REFUSED;
-	a->out_graph = 0;
+	*out_reports = fill_refusal(w, &c->array[0]);
 	ck_window_put(w, back);
 }
 
-static void seal(struct call *c, struct window *w, struct graph *g,
-		 const struct need *need, struct capkm_window_seal *a)
+/* Rule 4: memory reads as it did. */
+static void drop_recorded(struct window *w, struct stock *back)
 {
-	struct domain *d = c->domain;
-	struct stock *back = &c->session->stock;
 	u32 n = 0;
 
 	while (!link_empty(&w->claims)) {
@@ -528,15 +615,46 @@ static void seal(struct call *c, struct window *w, struct graph *g,
 		if (!(++n % 1024))
 			host_relax();
 	}
-	g->node.id = ++d->next_graph;
+}
+
+static void seal(struct call *c, struct window *w, struct graph *g,
+		 const struct need *need, struct capkm_window_seal *a)
+{
+	struct domain *d = c->domain;
+	struct stock *back = &c->session->stock;
+
+	drop_recorded(w, back);
+	ck_graph_init(d, g, c->client);
 	g->no_inputs = a->flags & CAPKM_WINDOW_SEAL_F_NO_INPUTS;
 	ck_stock_move(&g->stock, back, need);
-	ck_graph_from_window(d, g, w, c->client);
+	ck_graph_from_window(g, w);
 	w->graph = g->node.id;
 	ck_window_close(d, w, CAPKM_WINDOW_SEALED, back);
 	a->out_result = CAPKM_CLEAN;
 	a->out_graph = g->node.id;
 	a->out_reports = 0;
+}
+
+/* A child becomes a part of its parent: 0, 1 look again, or an error. */
+static int seal_child(struct call *c, struct window *w,
+		      struct capkm_window_seal *a)
+{
+	struct stock *back = &c->session->stock;
+	struct need need;
+	int err;
+
+	err = ck_child_need(c, w, &need);
+	if (!err)
+		err = ck_call_buy(c, &need);
+	if (err)
+		return err;
+	ck_tick(c->domain);
+	ck_child_sealed(w, back);
+	ck_window_close(c->domain, w, CAPKM_WINDOW_SEALED, back);
+	a->out_result = CAPKM_CLEAN;
+	a->out_graph = 0;
+	a->out_reports = 0;
+	return 0;
 }
 
 int ck_op_window_seal(struct call *c)
@@ -555,13 +673,19 @@ int ck_op_window_seal(struct call *c)
 			break;
 		if (ck_window_doomed(w)) {
 			ck_tick(c->domain);
-			seal_refuse(c, w, a);
+			seal_refuse(c, w, &a->out_reports);
+			a->out_result = CAPKM_REFUSED;
+			a->out_graph = 0;
 			break;
 		}
-		if (c->client->graphs_n >= GRAPHS_MAX) {
-			err = -EDQUOT;
-			break;
+		if (w->parent) {
+			err = seal_child(c, w, a);
+			continue;
 		}
+		err = ck_limit(c, c->domain, CAPKM_LIMIT_GRAPHS,
+			       c->client->graphs_n);
+		if (err)
+			break;
 		need = ck_graph_need(w->recorded + w->seen, w->uses.count);
 		err = ck_call_buy(c, &need);
 		if (!err && !g) {
@@ -576,6 +700,63 @@ int ck_op_window_seal(struct call *c)
 	} while (err == 1);
 	host_free(g);
 	return err;
+}
+
+/* The graph and window of an update: 0, or an error. */
+static int find_update(struct call *c, const struct capkm_graph_update *a,
+		       struct graph **g, struct window **w)
+{
+	int err;
+
+	err = ck_graph_own(c, a->graph, g);
+	if (!err)
+		err = ck_window_closing(c, a->window, w);
+	if (err)
+		return err;
+	if ((*w)->parent)
+		return -EINVAL;
+	return (*g)->slot || (*w)->slot ? -EBUSY : 0;
+}
+
+int ck_op_graph_update(struct call *c)
+{
+	struct capkm_graph_update *a = c->arg;
+	struct stock *back = &c->session->stock;
+	struct window *w;
+	struct graph *g;
+	struct need need;
+	int err;
+
+	do {
+		err = find_update(c, a, &g, &w);
+		if (err)
+			return err;
+		need = ck_graph_need(w->recorded + w->seen, w->uses.count);
+		err = ck_call_buy(c, &need);
+	} while (err == 1);
+	if (err)
+		return err;
+	a->out_reports = 0;
+	a->out_result = CAPKM_CLEAN;
+	ck_tick(c->domain);
+	if (a->flags & CAPKM_GRAPH_UPDATE_F_FAILED) {
+		g->failed_updates++;
+		return 0;
+	}
+	if (ck_window_doomed(w)) {
+		seal_refuse(c, w, &a->out_reports);
+		a->out_result = CAPKM_REFUSED;
+		return 0;
+	}
+	drop_recorded(w, back);
+	ck_graph_strip(g, back, false);
+	g->no_inputs = a->flags & CAPKM_GRAPH_UPDATE_F_NO_INPUTS;
+	ck_stock_move(&g->stock, back, &need);
+	ck_graph_from_window(g, w);
+	g->updates++;
+	w->graph = g->node.id;
+	ck_window_close(c->domain, w, CAPKM_WINDOW_SEALED, back);
+	return 0;
 }
 
 int ck_op_window_refuse(struct call *c)
@@ -606,11 +787,8 @@ int ck_op_window_refuse(struct call *c)
 int ck_op_window_abort(struct call *c)
 {
 	struct capkm_window_abort *a = c->arg;
-	struct stock *back = &c->session->stock;
-	char text[CAPKM_TEXT_MAX + 1];
-	struct window *w;
 	struct slot *slot;
-	u32 index, len;
+	u32 index;
 	int err;
 
 	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
@@ -621,18 +799,9 @@ int ck_op_window_abort(struct call *c)
 	a->out_window = 0;
 	if (!slot || !slot->window)
 		return 0;
-	w = slot->window;
-	a->out_window = w->node.id;
+	a->out_window = slot->window->node.id;
 	ck_tick(c->domain);
-	if (w->state != CAPKM_WINDOW_PREPARE) {
-		len = scnprintf(text, sizeof(text),
-			"window %llu of stream %llu was aborted",
-			(unsigned long long)w->node.id,
-			(unsigned long long)w->opener.stream);
-		ck_window_refuse(c->domain, w, CAPKM_KIND_ABORTED, 0, text,
-				 len, back);
-	}
-	ck_window_close(c->domain, w, CAPKM_WINDOW_REFUSED, back);
+	ck_window_abort(c->domain, slot->window, &c->session->stock);
 	return 0;
 }
 

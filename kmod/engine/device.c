@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A client's contexts on devices: which of its work is finished, and what becomes
+ * of the rest when a context is lost or the client ends. The failure that the
+ * rest would carry is bought before work can enter, and tags the unconfirmed
+ * claims from their start (it is latent), so that nothing is bought or looked up
+ * when it happens.
+ */
+#include "internal.h"
+
+struct device *ck_device_find(const struct client *c, const u8 *uuid)
+{
+	const struct link *l;
+	struct device *dev;
+
+	link_for_each(l, &c->devices) {
+		dev = link_entry(l, struct device, sib);
+		if (!memcmp(dev->uuid, uuid, sizeof(dev->uuid)))
+			return dev;
+	}
+	return NULL;
+}
+
+static void device_init(struct device *dev, struct client *c, const u8 *uuid)
+{
+	memcpy(dev->uuid, uuid, sizeof(dev->uuid));
+	dev->client = c;
+	dev->index = c->devices_n++;
+	link_add_tail(&dev->sib, &c->devices);
+}
+
+static int device_add(struct call *call, const u8 *uuid)
+{
+	struct client *c = call->client;
+	struct device *dev;
+	int err;
+
+	dev = ck_call_alloc(call, sizeof(*dev), &err);
+	if (!dev)
+		return err;
+	if (ck_device_find(c, uuid)) {
+		host_free(dev);
+		return 1;
+	}
+	err = ck_limit(call, call->domain, CAPKM_LIMIT_DEVICES, c->devices_n);
+	if (err) {
+		host_free(dev);
+		return err;
+	}
+	device_init(dev, c, uuid);
+	return 1;
+}
+
+static const struct need latent_need = {
+	.n[STOCK_FAILURE] = 1,
+	.n[STOCK_NOTE] = 1,
+};
+
+static void provide_latent(struct domain *d, struct device *dev,
+			   struct stock *st)
+{
+	dev->latent = ck_failure_new(d, st);
+	dev->latent->latent = true;
+	dev->note = ck_stock_take(st, STOCK_NOTE);
+}
+
+int ck_device_get(struct call *call, const u8 *uuid, struct device **out)
+{
+	struct device *dev = ck_device_find(call->client, uuid);
+	int err;
+
+	if (!dev)
+		return device_add(call, uuid);
+	*out = dev;
+	if (dev->latent)
+		return 0;
+	err = ck_call_buy(call, &latent_need);
+	if (!err)
+		provide_latent(call->domain, dev, &call->session->stock);
+	return err;
+}
+
+void ck_device_free(struct device *dev)
+{
+	if (dev->latent)
+		ck_failure_unpin(dev->latent, NULL);
+	if (dev->fault)
+		ck_failure_unpin(dev->fault, NULL);
+	host_free(dev->note);
+	link_del(&dev->sib);
+	host_free(dev);
+}
+
+struct failure *ck_device_failed(const struct device *dev, u64 epoch)
+{
+	return dev->epoch != epoch ? dev->fault : NULL;
+}
+
+/* ---- what is not confirmed ---- */
+
+void ck_slot_dirtied(struct slot *slot, u64 tick)
+{
+	if (!slot->since) {
+		slot->since = tick;
+		link_add_tail(&slot->dirty, &slot->client->dirty);
+	}
+	slot->last = tick;
+}
+
+static void all_confirmed(struct slot *slot)
+{
+	slot->since = 0;
+	link_del(&slot->dirty);
+}
+
+static u64 dirty_tick(const struct buffer *b)
+{
+	const struct link *l;
+	const struct use *use;
+	u64 tick = b->dirty;
+
+	link_for_each(l, &b->uses) {
+		use = link_entry(l, struct use, sib);
+		if (use->graph && use->writes.count)
+			tick = max(tick, use->graph->dirty);
+	}
+	return tick;
+}
+
+/* @dev: only slots of that one, or NULL for all. */
+static struct slot *dirty_through(const struct buffer *b,
+				  const struct client *c,
+				  const struct device *dev)
+{
+	u64 tick;
+	const struct link *l;
+	struct slot *slot;
+
+	if (b->shared || link_empty(&c->dirty))
+		return NULL;
+	tick = dirty_tick(b);
+	link_for_each(l, &c->dirty) {
+		slot = link_entry(l, struct slot, dirty);
+		if ((!dev || slot->device == dev) && slot->since <= tick)
+			return slot;
+	}
+	return NULL;
+}
+
+struct slot *ck_buffer_dirty_slot(const struct buffer *b,
+				  const struct client *c)
+{
+	return dirty_through(b, c, NULL);
+}
+
+/* What each slot that has unconfirmed work may have written of the buffer. */
+void ck_share_need(const struct buffer *b, struct client *c,
+		   struct need *need)
+{
+	const u64 tick = dirty_tick(b);
+	const struct link *l;
+
+	if (b->shared)
+		return;
+	link_for_each(l, &c->dirty) {
+		if (link_entry(l, struct slot, dirty)->since > tick)
+			continue;
+		need->n[STOCK_CLAIM]++;
+		need->n[STOCK_CARRIER]++;
+	}
+}
+
+void ck_share(struct buffer *b, struct client *c, struct stock *st)
+{
+	const struct target all = { .buffer = b, .end = b->size };
+	const u64 tick = dirty_tick(b);
+	const struct link *l;
+	struct slot *slot;
+
+	if (b->shared)
+		return;
+	link_for_each(l, &c->dirty) {
+		slot = link_entry(l, struct slot, dirty);
+		if (slot->since <= tick)
+			ck_taint_add_unconfirmed(&all, slot,
+						 min(tick, slot->last), st);
+	}
+	ck_buffer_set_shared(b, st);
+}
+
+static void confirm(struct slot *slot, u64 sequence, struct stock *st)
+{
+	ck_taint_confirm(slot, sequence, st);
+	slot->confirmed = max(slot->confirmed, min(sequence, slot->sequence));
+	if (!slot->since)
+		return;
+	if (sequence >= slot->last)
+		all_confirmed(slot);
+	else
+		slot->since = max(slot->since, sequence + 1);
+}
+
+/* The first slot of the device that is not below @at in the client's map. */
+static struct slot *next_slot(const struct device *dev, struct id_node *at)
+{
+	struct slot *slot = id_entry(at, struct slot, node);
+
+	return slot && slot->device == dev ? slot : NULL;
+}
+
+static struct slot *first_slot(const struct device *dev)
+{
+	return next_slot(dev, ck_id_from(&dev->client->slots,
+					 (u64)dev->index << 32));
+}
+
+#define for_each_slot(slot, dev)					\
+	for ((slot) = first_slot(dev); (slot);				\
+	     (slot) = next_slot(dev, ck_id_next(&(slot)->node)))
+
+static int confirm_device(struct call *c, struct capkm_stream_confirm *a)
+{
+	const struct device *dev = ck_device_find(c->client, a->place.device);
+	struct slot *slot;
+	int err;
+
+	err = ck_stream_check(c->session, a->place.stream);
+	if (err)
+		return err;
+	if (a->sequence > c->domain->sequence || a->flags & CAPKM_PLACE_F_SLOT)
+		return -EINVAL;
+	ck_tick(c->domain);
+	a->out_unconfirmed = 0;
+	if (!dev)
+		return 0;
+	for_each_slot(slot, dev) {
+		confirm(slot, a->sequence, &c->session->stock);
+		a->out_unconfirmed += slot->unconfirmed_n;
+	}
+	return 0;
+}
+
+int ck_op_stream_confirm(struct call *c)
+{
+	struct capkm_stream_confirm *a = c->arg;
+	struct slot *slot;
+	u32 index;
+	int err;
+
+	if (a->flags & CAPKM_STREAM_CONFIRM_F_DEVICE)
+		return confirm_device(c, a);
+	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
+	if (err)
+		return err;
+	if (a->sequence > (slot ? slot->sequence : 0))
+		return -EINVAL;
+	ck_tick(c->domain);
+	if (slot)
+		confirm(slot, a->sequence, &c->session->stock);
+	a->out_unconfirmed = slot ? slot->unconfirmed_n : 0;
+	return 0;
+}
+
+/* ---- what is lost ---- */
+
+static bool is_on(const struct buffer *b, const struct device *dev)
+{
+	return !memcmp(b->device, dev->uuid, sizeof(dev->uuid));
+}
+
+/* @all: those on the device, whether they are confirmed or not. */
+static void taint_private(struct device *dev, struct failure *f, bool all,
+			  u64 tick)
+{
+	struct client *c = dev->client;
+	struct id_node *node;
+	struct buffer *b;
+	u32 n = 0;
+
+	for (node = ck_id_first(&c->session->holds); node;
+	     node = ck_id_next(node)) {
+		b = container_of(node, struct hold, node)->buffer;
+		if (!(++n % 256))
+			host_relax();
+		if (!b->shared &&
+		    ((all && is_on(b, dev)) || dirty_through(b, c, dev)))
+			ck_taint_whole(b, f, tick);
+	}
+}
+
+/*
+ * The device's latent failure has happened: what its slots have not confirmed
+ * carries it. Takes it from the device, with its pin.
+ */
+static struct failure *lose(struct domain *d, struct device *dev, u32 kind,
+			    bool all, u64 tick)
+{
+	struct failure *f = dev->latent;
+	struct slot *slot;
+
+	dev->latent = NULL;
+	f->kind = kind;
+	f->sequence = tick;
+	f->time_ns = host_time_ns();
+	ck_who_copy(&f->who, &dev->client->who);
+	if (!dev->client->session->leaving)
+		taint_private(dev, f, all, tick);
+	for_each_slot(slot, dev) {
+		ck_taint_unconfirmed_failed(slot);
+		if (slot->since)
+			all_confirmed(slot);
+	}
+	ck_failure_happened(d, f);
+	return f;
+}
+
+void ck_client_unconfirmed(struct client *c, u64 tick)
+{
+	struct domain *d = c->session->domain;
+	struct device *dev;
+	struct link *l;
+
+	link_for_each(l, &c->devices) {
+		dev = link_entry(l, struct device, sib);
+		if (dev->latent)
+			ck_failure_unpin(lose(d, dev, CAPKM_KIND_UNCONFIRMED,
+					      false, tick), NULL);
+		d->faulted_n -= dev->faulted;
+		dev->faulted = false;
+	}
+}
+
+static bool has_member_on(const struct window *w, const struct device *dev)
+{
+	const struct link *l;
+
+	link_for_each(l, &w->members)
+		if (link_entry(l, struct slot, member_sib)->device == dev)
+			return true;
+	return false;
+}
+
+static void doom_windows(struct device *dev, struct failure *f,
+			 struct stock *back)
+{
+	struct window *w;
+	struct link *l;
+
+	link_for_each(l, &dev->client->windows) {
+		w = link_entry(l, struct window, sib);
+		if (w->state != CAPKM_WINDOW_PREPARE &&
+		    (!memcmp(w->device, dev->uuid, sizeof(w->device)) ||
+		     has_member_on(w, dev)))
+			ck_window_doom(w, f, back);
+	}
+}
+
+struct fault_text {
+	const struct capkm_caller *who;
+	u64 session, stream;
+	s32 code;
+	const struct array *text;
+};
+
+static void fault(struct domain *d, struct device *dev,
+		  const struct fault_text *t, u64 tick, struct stock *back)
+{
+	static const char fallback[] = "the client's context on the device is lost";
+	struct failure *f;
+
+	f = dev->latent;
+	f->code = t->code;
+	ck_failure_text(f, t->text->len ? t->text->data : fallback,
+			t->text->len ? t->text->len : sizeof(fallback) - 1);
+	f = lose(d, dev, CAPKM_KIND_DEVICE_FAULT, true, tick);
+	/* Who noticed; the client itself is in the event. */
+	ck_who_set(&f->who, t->who, t->session, t->stream);
+	dev->epoch++;
+	dev->faulted = true;
+	d->faulted_n += !dev->client->dead;
+	if (dev->fault)
+		ck_failure_unpin(dev->fault, back);
+	dev->fault = f;
+	doom_windows(dev, f, back);
+	ck_event(d, CAPKM_EVENT_DEVICE_FAULTED, &(struct event_of) {
+		.who = &dev->client->who, .failure = f, .device = dev->uuid,
+	});
+}
+
+/* A slot that has been used has all that a fault needs. */
+static int find_slot(struct call *c, const struct capkm_stream_fault *a,
+		     struct slot **slot)
+{
+	u32 index;
+	int err;
+
+	err = ck_slot_find(c->client, &a->place, a->flags, slot, &index);
+	if (err || (*slot && ((*slot)->device->faulted ||
+			      (*slot)->device->latent)))
+		return err;
+	return ck_slot_get(c, &a->place, a->flags, slot);
+}
+
+int ck_op_stream_fault(struct call *c)
+{
+	struct capkm_stream_fault *a = c->arg;
+	struct stock *back = &c->session->stock;
+	struct fault_text t = {
+		.who = c->who, .session = c->session->id,
+		.stream = a->place.stream, .code = a->code,
+		.text = &c->array[0],
+	};
+	struct device *dev;
+	struct note *note;
+	struct slot *slot;
+	int err;
+
+	do {
+		err = find_slot(c, a, &slot);
+	} while (err == 1);
+	if (err)
+		return err;
+	dev = slot->device;
+	if (!dev->faulted) {
+		note = dev->note;
+		dev->note = NULL;
+		fault(c->domain, dev, &t, ck_tick(c->domain), back);
+		ck_note(slot, note, dev->fault, 0, true, back);
+	}
+	a->out_failure = dev->fault->node.id;
+	a->out_epoch = dev->epoch;
+	return 0;
+}
+
+int ck_op_context_renew(struct call *c)
+{
+	struct capkm_context_renew *a = c->arg;
+	struct device *dev = ck_device_find(c->client, a->device);
+
+	if (!dev)
+		return -ENOENT;
+	if (dev->faulted) {
+		ck_tick(c->domain);
+		dev->faulted = false;
+		c->domain->faulted_n--;
+		ck_event(c->domain, CAPKM_EVENT_CONTEXT_RENEWED,
+			 &(struct event_of) {
+			.who = &c->client->who, .device = dev->uuid,
+		});
+	}
+	a->out_epoch = dev->epoch;
+	return 0;
+}
+
+/* ---- a fault of the device itself, for all domains ---- */
+
+static bool holds_private_on(const struct capkm_session *s, const u8 *uuid)
+{
+	const struct buffer *b;
+	struct id_node *node;
+
+	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
+		b = container_of(node, struct hold, node)->buffer;
+		if (!b->shared && !memcmp(b->device, uuid, sizeof(b->device)))
+			return true;
+	}
+	return false;
+}
+
+/* A dead client stands for a session that has no other and lives on. */
+static bool is_concerned(const struct client *c, const u8 *uuid)
+{
+	if (c->dead && c->session->clients_n)
+		return false;
+	return ck_device_find(c, uuid) || holds_private_on(c->session, uuid);
+}
+
+/* The next client that the device concerns and that is not told yet, or NULL. */
+static struct client *next_concerned(const struct domain *d, const u8 *uuid)
+{
+	const struct link *l, *k;
+	struct capkm_session *s;
+	struct device *dev;
+	struct client *c;
+
+	link_for_each(l, &d->sessions) {
+		s = link_entry(l, struct capkm_session, sib);
+		link_for_each(k, &s->clients) {
+			c = link_entry(k, struct client, sib);
+			dev = ck_device_find(c, uuid);
+			if (is_concerned(c, uuid) && !(dev && dev->faulted) &&
+			    !(dev && dev->latent))
+				return c;
+		}
+	}
+	return NULL;
+}
+
+/* So that each concerned client has all that a fault needs. */
+static int prepare_domain(struct domain *d, const u8 *uuid)
+{
+	struct device *dev, *spare;
+	struct stock stock;
+	struct client *c;
+	int err = 0;
+
+	while ((c = next_concerned(d, uuid))) {
+		ck_stock_init(&stock);
+		host_unlock(&d->lock);
+		spare = host_alloc(sizeof(*spare));
+		err = spare ? ck_stock_buy(&stock, &latent_need) : -ENOMEM;
+		host_lock(&d->lock);
+		c = err ? NULL : next_concerned(d, uuid);
+		if (c) {
+			dev = ck_device_find(c, uuid);
+			if (!dev) {
+				dev = spare;
+				spare = NULL;
+				device_init(dev, c, uuid);
+			}
+			provide_latent(d, dev, &stock);
+		}
+		host_free(spare);
+		ck_stock_free(&stock);
+		if (err)
+			break;
+	}
+	return err;
+}
+
+static u32 fault_clients(struct domain *d, struct capkm_session *s,
+			 const u8 *uuid, const struct fault_text *t, u64 tick)
+{
+	struct device *dev;
+	struct client *c;
+	struct link *l;
+	u32 n = 0;
+
+	link_for_each(l, &s->clients) {
+		c = link_entry(l, struct client, sib);
+		dev = ck_device_find(c, uuid);
+		if (!dev || dev->faulted || !is_concerned(c, uuid))
+			continue;
+		fault(d, dev, t, tick, NULL);
+		n++;
+	}
+	return n;
+}
+
+static int fault_domain(struct domain *d, const u8 *uuid,
+			const struct fault_text *t, u32 *n)
+{
+	struct link *l;
+	u64 tick;
+	int err;
+
+	host_lock(&d->lock);
+	err = d->dead ? 0 : prepare_domain(d, uuid);
+	if (!err && !d->dead) {
+		tick = ck_tick(d);
+		link_for_each(l, &d->sessions)
+			*n += fault_clients(d, link_entry(l,
+						struct capkm_session, sib),
+					    uuid, t, tick);
+	}
+	host_unlock(&d->lock);
+	return err;
+}
+
+int ck_op_device_fault(struct call *c)
+{
+	static const u8 host[16];
+	struct capkm_device_fault *a = c->arg;
+	const struct fault_text t = {
+		.who = c->who, .code = a->code, .text = &c->array[0],
+	};
+	struct domain *d;
+	u64 id = 0;
+	int err = 0;
+
+	if (!c->who->admin)
+		return -EPERM;
+	if (!memcmp(a->device, host, sizeof(host)))
+		return -EINVAL;
+	a->out_clients = 0;
+	while (!err && (d = ck_domain_next(id))) {
+		id = d->id + 1;
+		err = fault_domain(d, a->device, &t, &a->out_clients);
+		ck_domain_put(d);
+	}
+	return err;
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Events: a ring of the last ones for each domain, from which its sessions read,
+ * each at its own place; and waiting for a window to leave its slot. Everything
+ * that wakes a waiter is an event, so that there is one queue to wait on.
+ */
+#include "internal.h"
+
+#define EVENTS_MAX	65536u
+
+struct event {
+	struct host_proc *proc;		/* a reference, or NULL */
+	struct capkm_event data;	/* but for size, lost and pid */
+};
+
+int ck_events_init(struct domain *d)
+{
+	d->events_max = min(d->limit[CAPKM_LIMIT_EVENTS], (u64)EVENTS_MAX);
+	if (!d->events_max)
+		return 0;
+	d->events = host_alloc(d->events_max * sizeof(*d->events));
+	return d->events ? 0 : -ENOMEM;
+}
+
+void ck_events_free(struct domain *d)
+{
+	u32 i;
+
+	for (i = 0; i < d->events_max && d->events; i++)
+		if (d->events[i].proc)
+			host_proc_put(d->events[i].proc);
+	host_free(d->events);
+	host_waitq_destroy(&d->waitq);
+}
+
+static void fill_who(struct event *e, const struct who *who)
+{
+	if (!who)
+		return;
+	e->data.session = who->session;
+	e->data.stream = who->stream;
+	e->proc = who->proc ? host_proc_get(who->proc) : NULL;
+}
+
+void ck_event(struct domain *d, u32 type, const struct event_of *of)
+{
+	const u64 number = ++d->events_total;
+	struct event *e;
+
+	host_assert_held(&d->lock);
+	host_wake(&d->waitq);
+	if (!d->events_max)
+		return;
+	e = &d->events[number % d->events_max];
+	if (e->proc)
+		host_proc_put(e->proc);
+	memset(e, 0, sizeof(*e));
+	e->data.type = type;
+	e->data.number = number;
+	e->data.time_ns = host_time_ns();
+	e->data.sequence = d->sequence;
+	e->data.graph = of->graph;
+	e->data.count = of->count;
+	e->data.kind = of->kind;
+	if (of->device)
+		memcpy(e->data.device, of->device, sizeof(e->data.device));
+	if (of->failure) {
+		e->data.failure = of->failure->node.id;
+		e->data.kind = of->failure->kind;
+	}
+	if (of->window)
+		e->data.window = of->window->node.id;
+	fill_who(e, of->who);
+}
+
+void ck_event_window(struct domain *d, struct window *w, u32 type,
+		     const struct failure *f)
+{
+	ck_event(d, type, &(struct event_of) {
+		.who = &w->opener, .window = w, .failure = f,
+		.device = w->device, .graph = w->graph,
+	});
+}
+
+/* Nobody reads them, as a rule, and there may be many. */
+void ck_event_failure(struct domain *d, u32 type, const struct failure *f)
+{
+	if (d->failure_readers)
+		ck_event(d, type, &(struct event_of) {
+			.who = &f->who, .failure = f,
+		});
+}
+
+static bool is_of_failures(const struct event *e)
+{
+	return e->data.type == CAPKM_EVENT_FAILURE_MINTED ||
+	       e->data.type == CAPKM_EVENT_FAILURE_PRUNED;
+}
+
+/* The next event for the session, or NULL; @lost: overwritten before it. */
+static struct event *next_event(struct domain *d, struct capkm_session *s,
+				u64 *lost)
+{
+	u64 number = s->events_read + 1;
+	struct event *e;
+
+	*lost = 0;
+	if (d->events_total - s->events_read > d->events_max) {
+		number = d->events_total - d->events_max + 1;
+		*lost = number - s->events_read - 1;
+	}
+	for (; number <= d->events_total; number++) {
+		e = &d->events[number % d->events_max];
+		if (s->wants_failures || !is_of_failures(e))
+			return e;
+		if (!*lost)
+			s->events_read = number;
+	}
+	return NULL;
+}
+
+static int may_read(struct capkm_session *s, const struct capkm_caller *who)
+{
+	struct client *c = ck_session_client(s, who);
+
+	if (!(s->rights & CAPKM_RIGHT_READ))
+		return -EACCES;
+	if (!c)
+		return -EPERM;
+	return c->dead ? -ECANCELED : 0;
+}
+
+static int next(struct domain *d, struct capkm_session *s,
+		const struct capkm_caller *who, struct capkm_event *event)
+{
+	struct event *e;
+	u64 lost;
+	int err;
+
+	if (d->dead)
+		return 0;
+	err = may_read(s, who);
+	if (err)
+		return err;
+	e = next_event(d, s, &lost);
+	if (!e)
+		return -EAGAIN;
+	*event = e->data;
+	event->size = sizeof(*event);
+	event->lost = lost;
+	event->pid = e->proc ? host_proc_pid(e->proc) : 0;
+	return 1;
+}
+
+int capkm_event_next(struct capkm_session *s, const struct capkm_caller *who,
+		     bool wait, struct capkm_event *event)
+{
+	struct domain *d = READ_ONCE(s->domain);
+	u64 forever = U64_MAX;
+	int err;
+
+	if (!d)
+		return -ENOTCONN;
+	host_lock(&d->lock);
+	for (;;) {
+		err = next(d, s, who, event);
+		if (err != -EAGAIN || !wait)
+			break;
+		err = host_wait(&d->waitq, &d->lock, &forever);
+		if (err)
+			break;
+	}
+	host_unlock(&d->lock);
+	return err;
+}
+
+void capkm_event_taken(struct capkm_session *s, u64 number)
+{
+	struct domain *d = READ_ONCE(s->domain);
+
+	host_lock(&d->lock);
+	s->events_read = max(s->events_read, number);
+	host_unlock(&d->lock);
+}
+
+u32 capkm_session_poll(struct capkm_session *s)
+{
+	struct domain *d = READ_ONCE(s->domain);
+	u32 events = 0;
+	u64 lost;
+
+	if (!d)
+		return CAPKM_POLL_ERR;
+	host_lock(&d->lock);
+	if (d->dead)
+		events = CAPKM_POLL_IN | CAPKM_POLL_HUP;
+	else if (s->rights & CAPKM_RIGHT_READ && next_event(d, s, &lost))
+		events = CAPKM_POLL_IN;
+	host_unlock(&d->lock);
+	return events;
+}
+
+struct host_waitq *capkm_session_waitq(struct capkm_session *s)
+{
+	struct domain *d = READ_ONCE(s->domain);
+
+	return d ? &d->waitq : NULL;
+}
+
+/* ---- WINDOW_WAIT ---- */
+
+static int find(struct call *c, const struct capkm_window_wait *a,
+		struct window **w)
+{
+	struct slot *slot;
+	u32 index;
+	int err;
+
+	if (a->window) {
+		if (!ck_place_empty(&a->place) || a->flags)
+			return -EINVAL;
+		*w = ck_window_find(c->domain, a->window);
+		return *w ? 0 : -ENOENT;
+	}
+	if (!c->client)
+		return -EPERM;
+	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
+	*w = err || !slot ? NULL : slot->window;
+	return err;
+}
+
+/* A fault of its device: nobody may be left who would close it. */
+static bool is_lost(const struct window *w)
+{
+	return (w->first && w->first->kind == CAPKM_KIND_DEVICE_FAULT) ||
+	       (w->last && w->last->kind == CAPKM_KIND_DEVICE_FAULT);
+}
+
+static u32 kind_of(const struct window *w)
+{
+	if (w->refused)
+		return w->refusal->kind;
+	return is_lost(w) ? CAPKM_KIND_DEVICE_FAULT : CAPKM_KIND_NONE;
+}
+
+int ck_op_window_wait(struct call *c)
+{
+	struct capkm_window_wait *a = c->arg;
+	struct domain *d = c->domain;
+	u64 left = a->timeout_ns;
+	struct window *w;
+	int err;
+
+	err = find(c, a, &w);
+	if (err)
+		return err;
+	a->out_window = 0;
+	a->out_state = CAPKM_WINDOW_NONE;
+	a->out_kind = CAPKM_KIND_NONE;
+	if (!w)
+		return 0;
+	/* It may be closed and forgotten in the meantime. */
+	w->refs++;
+	while (!err && w->slot && !is_lost(w))
+		err = d->dead ? -ECANCELED :
+				host_wait(&d->waitq, &d->lock, &left);
+	a->timeout_ns = left;
+	if (!w->slot || is_lost(w))
+		err = d->dead ? -ECANCELED : 0;
+	a->out_window = w->node.id;
+	a->out_state = w->state;
+	a->out_kind = kind_of(w);
+	ck_window_put(w, &c->session->stock);
+	return err;
+}
