@@ -7,7 +7,9 @@
 
 #include "capadm.h"
 
-static const char *const state_names[] = { "exported", "unallocated", "hidden", NULL };
+static const char *const state_names[] = {
+	"exported", "unallocated", "hidden", "shared", "fresh", "dirty", "abandoned", NULL
+};
 
 static const struct field fields[] = {
 	{ CAPKM_A_BUFFER_DOMAIN,	FIELD_NUMBER,	"domain" },

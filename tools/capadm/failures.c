@@ -25,8 +25,13 @@ static const char *const kind_names[] = {
 	[CAPKM_KIND_INCOMPLETE]		= "incomplete",
 	[CAPKM_KIND_OWNER_DIED]		= "owner-died",
 	[CAPKM_KIND_UNALLOCATED]	= "unallocated",
-	[CAPKM_KIND_UNALLOCATED + 1 ... CAPKM_KIND_IN_PROGRESS - 1] = "",
+	[CAPKM_KIND_DEVICE_FAULT]	= "device-fault",
+	[CAPKM_KIND_UNCONFIRMED]	= "unconfirmed",
+	[CAPKM_KIND_MERGE]		= "merge",
+	[CAPKM_KIND_ESCAPED]		= "escaped",
+	[CAPKM_KIND_ESCAPED + 1 ... CAPKM_KIND_IN_PROGRESS - 1] = "",
 	[CAPKM_KIND_IN_PROGRESS]	= "in-progress",
+	[CAPKM_KIND_STALE]		= "stale",
 	NULL
 };
 

@@ -9,7 +9,7 @@
 
 static const char *const state_names[] = {
 	"none", "prepare", "opening", "capture", "closing", "sealed", "refused",
-	"orphaned", NULL
+	"orphaned", "member", NULL
 };
 
 static const char *const verdict_names[] = { "none", "owned", "abandoned", NULL };
