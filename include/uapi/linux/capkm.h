@@ -579,7 +579,7 @@ struct capkm_domain_attach {
  * @out_orphans: orphaned windows
  * @out_graphs: graphs
  * @out_failures: nodes of the error graph
- * @out_claims: ranges kept for all buffers: open, recorded, failed
+ * @out_claims: ranges kept for all buffers: open, recorded, unconfirmed, failed
  * @out_reports: failures kept as text because their client ended
  * @out_history: closed windows remembered
  * @out_created_ns: CLOCK_REALTIME, nanoseconds
@@ -2175,8 +2175,8 @@ enum capkm_event_type {
  * @size: sizeof(struct capkm_event); the next one starts so many bytes further
  * @type: enum capkm_event_type
  * @number: of the event in its domain, from 1 on, without gaps
- * @lost: events before this one that the session would have got, and that were
- *	overwritten before it read them
+ * @lost: events between the last one that the session read and this one that
+ *	were overwritten before it read them, of whatever type
  * @time_ns: CLOCK_REALTIME, nanoseconds
  * @sequence: the domain's sequence
  * @session: session of the client
