@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The documents say what there is: each ioctl is in the manual and in a test,
-# each name in a page is in a header, what is linked to exists, the pages parse,
+# The documents say what there is: each call is in the manual, with each errno that
+# the header names for it, and in a test; each limit, event and name of the ABI is in
+# the manual; each name in a page is in a header, what is linked to exists, the pages parse,
 # the pages on the design name each file of the engine, and the README's program
 # compiles (and runs, if the library has been built). That the pages parse is left
 # out where python3-docutils or, for the manual pages, man is not installed.
@@ -16,6 +17,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 uapi=include/uapi/linux/capkm.h
 manual=Documentation/userspace-api/capkm.rst
+guide=Documentation/admin-guide/authority.rst
 headers=("$uapi" include/uapi/linux/capkm_netlink.h lib/include/capkm/capkm.h)
 pages=(README.md Documentation/*/*.rst Documentation/*/*.md)
 failed=0
@@ -29,13 +31,96 @@ names() {
 	grep -ohE '\bCAPKM_[A-Z0-9_]+' "$@" | sort -u
 }
 
-# Each ioctl of the header: a heading of the manual, and a test.
-calls=$(sed -n 's/^#define CAPKM_IOC_\([A-Z_]*\).*/\1/p' "$uapi")
-[ -n "$calls" ] || wrong "$uapi defines no ioctl"
-for call in $calls; do
-	grep -qx "CAPKM_IOC_$call" "$manual" || wrong "$manual has no section on CAPKM_IOC_$call"
+# What is built of the enum of numbers, in the engine's table and with a struct of
+# its own, is the same; each has a section of the manual, a row in its table of all
+# calls, and a test.
+nrs=$(sed -n '/^enum capkm_nr/,/reserved:/s/^\tCAPKM_NR_\([A-Z_]*\)[ \t]*= \(0x..\),/\1 \2/p' "$uapi")
+calls=${nrs// 0x??/}
+[ -n "$calls" ] || wrong "$uapi defines no call"
+same() {
+	[ "$(sort <<<"$2")" = "$(sort <<<"$calls")" ] ||
+		wrong "$1 and enum capkm_nr differ in $(sort <<<"$2"$'\n'"$calls" | uniq -u | tr '\n' ' ')"
+}
+same "the ioctls of $uapi" "$(sed -n 's/^#define CAPKM_IOC_\([A-Z_]*\).*/\1/p' "$uapi")"
+same kmod/engine/call.c "$(sed -n 's/^\tOP(\([A-Z_]*\),.*/\1/p' kmod/engine/call.c)"
+same "$manual" "$(sed -n 's/^CAPKM_IOC_\([A-Z_]*\)$/\1/p' "$manual")"
+while read -r call nr; do
+	grep -qE "^$nr +$call +" "$manual" || wrong "$manual's table of all calls lacks $nr $call"
 	grep -qE "CAPKM_(IOC|NR)_$call\b" selftests/*.[ch] ||
 		wrong "no test in selftests/ calls CAPKM_IOC_$call"
+done <<<"$nrs"
+
+# Each name of the ABI is in the manual, but for sums of flags and the numbers.
+names "$uapi" | grep -vE '^CAPKM_NR_|_ALL$|_$' | while read -r name; do
+	grep -qw "$name" "$manual" || echo "$name"
+done >"$tmp/unsaid"
+while read -r name; do
+	wrong "$manual does not say what $name is"
+done <"$tmp/unsaid"
+
+# Each errno that the header names for a call is in the table of its section, and
+# each in a table is one that the header knows. A call without a table says so.
+sed -n 's/^ \*  - \(E[A-Z0-9]*\):.*/\1/p' "$uapi" >"$tmp/errnos"
+echo EAGAIN >>"$tmp/errnos"	# of read()
+awk '
+	FNR == NR { errno[$1]; next }
+	/^\/\*\*/ { section = "" }
+	/^ \* struct capkm_event -/ { section = "read()" }
+	match($0, /ioctl\(CAPKM_IOC_[A-Z_]*/) {
+		section = substr($0, RSTART + 6, RLENGTH - 6)
+	}
+	/^ \*\// { section = "" }
+	section {
+		gsub(/[^A-Z0-9]/, " ")
+		for (i = 1; i <= NF; i++)
+			if ($i in errno)
+				print section, $i
+	}
+' "$tmp/errnos" "$uapi" | sort -u >"$tmp/named"
+awk '
+	/^----*$/ || /^====*$/ { section = last }
+	/^errno +when$/ { bars = 1 }
+	/^=+  =+$/ && bars { bars = (bars + 1) % 3 }
+	bars == 2 && /^``/ {
+		sub(/  .*/, "")
+		gsub(/[`,]/, "")
+		for (i = 1; i <= NF; i++)
+			print section, $i
+	}
+	/^Errors: none of its own\.$/ { print section, "none" }
+	{ last = $1 }
+' "$manual" | sort -u >"$tmp/said"
+comm -23 "$tmp/named" "$tmp/said" | while read -r call errno; do
+	echo "the table of $call lacks $errno"
+done >"$tmp/lacks"
+for call in $calls; do
+	grep -q "^CAPKM_IOC_$call " "$tmp/said" || echo "CAPKM_IOC_$call has no table of errors"
+done >>"$tmp/lacks"
+grep '^CAPKM_IOC_' "$tmp/said" | while read -r call errno; do
+	[ "$errno" = none ] || grep -qx "$errno" "$tmp/errnos" ||
+		echo "$call has $errno, which $uapi does not know"
+done >>"$tmp/lacks"
+while read -r what; do
+	wrong "$manual: $what"
+done <"$tmp/lacks"
+
+# Each limit has a row with its parameter and its default, each event one too.
+limits=$(sed -n '/^enum capkm_limit /,/^}/s/^\tCAPKM_LIMIT_\([A-Z_]*\)[ \t]*= [0-9]*,/\1/p' "$uapi" |
+	grep -vx NONE)
+[ -n "$limits" ] || wrong "$uapi defines no limit"
+for limit in $limits; do
+	grep -qE "^LIMIT\\(${limit,,}, $limit," kmod/main.c ||
+		wrong "kmod/main.c has no parameter for CAPKM_LIMIT_$limit"
+	value=$(sed -n "s/^\t\[CAPKM_LIMIT_$limit\][ \t]*= \([0-9]*\),/\1/p" kmod/engine/limit.c)
+	for page in "$manual:\`\`CAPKM_LIMIT_$limit\`\`  *" "$guide:"; do
+		grep -qE "^${page#*:}\`\`max_${limit,,}\`\` +$value  " "${page%%:*}" ||
+			wrong "${page%%:*} has no row on max_${limit,,}, $value (CAPKM_LIMIT_$limit)"
+	done
+done
+events=$(sed -n 's/^\t\(CAPKM_EVENT_[A-Z_]*\)[ \t]*= [0-9]*,/\1/p' "$uapi")
+[ -n "$events" ] || wrong "$uapi defines no event"
+for event in $events; do
+	grep -q "^\`\`$event\`\`  " "$manual" || wrong "$manual has no row on $event"
 done
 
 # Each name of the pages is in a header; one that ends in _ stands for those that
