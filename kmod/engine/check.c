@@ -41,7 +41,7 @@ static bool find_unconfirmed(const struct capkm_session *s,
 	r->buffer = t->buffer->node.id;
 	r->start = c ? max(c->span.start, t->start) : t->start;
 	r->end = c ? min(c->span.end, t->end) : t->end;
-	r->sequence = c ? c->span.date : slot->last;
+	r->sequence = c ? c->done : slot->last;
 	ck_who_report(&slot->client->who, r);
 	return true;
 }

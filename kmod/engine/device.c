@@ -61,7 +61,8 @@ static void provide_latent(struct domain *d, struct device *dev,
 {
 	dev->latent = ck_failure_new(d, st);
 	dev->latent->latent = true;
-	dev->note = ck_stock_take(st, STOCK_NOTE);
+	if (!dev->note)
+		dev->note = ck_stock_take(st, STOCK_NOTE);
 }
 
 int ck_device_get(struct call *call, const u8 *uuid, struct device **out)
@@ -173,7 +174,7 @@ void ck_share_need(const struct buffer *b, struct client *c,
 void ck_share(struct buffer *b, struct client *c, struct stock *st)
 {
 	const struct target all = { .buffer = b, .end = b->size };
-	const u64 tick = dirty_tick(b);
+	const u64 tick = dirty_tick(b), now = b->domain->sequence;
 	const struct link *l;
 	struct slot *slot;
 
@@ -183,7 +184,7 @@ void ck_share(struct buffer *b, struct client *c, struct stock *st)
 		slot = link_entry(l, struct slot, dirty);
 		if (slot->since <= tick)
 			ck_taint_add_unconfirmed(&all, slot,
-						 min(tick, slot->last), st);
+						 min(tick, slot->last), now, st);
 	}
 	ck_buffer_set_shared(b, st);
 }
@@ -283,8 +284,12 @@ static void taint_private(struct device *dev, struct failure *f, bool all,
 		if (!(++n % 256))
 			host_relax();
 		if (!b->shared &&
-		    ((all && is_on(b, dev)) || dirty_through(b, c, dev)))
+		    ((all && is_on(b, dev)) || dirty_through(b, c, dev))) {
 			ck_taint_whole(b, f, tick);
+			/* At the client's end its other devices add nothing. */
+			if (!all)
+				b->dirty = 0;
+		}
 	}
 }
 

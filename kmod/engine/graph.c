@@ -196,7 +196,8 @@ static void track_writes(struct graph *g, struct use *use, bool complete,
 		t.start = s->start;
 		t.end = s->end;
 		if (!complete && t.buffer->shared)
-			ck_taint_add_unconfirmed(&t, slot, tick, &g->stock);
+			ck_taint_add_unconfirmed(&t, slot, tick, tick,
+						 &g->stock);
 		if (use->writers_paid)
 			ck_writer_set(&t, g->client->session->id, g->stream,
 				      tick, &g->stock);

@@ -188,6 +188,7 @@ struct claim {
 		struct slot *slot;		/* UNCONFIRMED */
 		u64 stream;			/* a writer */
 	};
+	u64 done;		/* UNCONFIRMED: what its slot must confirm */
 	enum claim_state state;
 	bool keeps_writer;	/* OPEN: the exit has what ck_writer_set() needs */
 };
@@ -278,14 +279,18 @@ void ck_taint_score(const struct target *t, u64 before, struct stock *st);
 /* The open claim becomes an unconfirmed one of @slot, stays where it is. */
 void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
 			struct stock *st);
-/* An unconfirmed claim of what a replay wrote, or of a buffer's private past. */
+/*
+ * An unconfirmed claim of what a replay wrote, or of a buffer's private past.
+ * That was done before @date, which is now: scopes that are open have not paid
+ * for the splits of older claims.
+ */
 void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
-			      u64 date, struct stock *st);
+			      u64 done, u64 date, struct stock *st);
 /* If the slot has more of them than its limit, those on @b become one. */
 void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 		    struct stock *st);
-/* The claims of the slot up to @date go. */
-void ck_taint_confirm(struct slot *slot, u64 date, struct stock *st);
+/* The claims of the slot for what was done up to @sequence go. */
+void ck_taint_confirm(struct slot *slot, u64 sequence, struct stock *st);
 /* They become claims of their device's failure, which has happened. */
 void ck_taint_unconfirmed_failed(struct slot *slot);
 /* All of the private buffer, from its spare: a scope of zero length failed. */
@@ -597,7 +602,7 @@ u32 ck_notes_for(const struct slot *slot, u64 owner);
 
 /* ---- sharing: device.c, buffer.c ---- */
 
-/* What it costs that the buffer becomes shared; then make it so. */
+/* What it costs that the buffer becomes shared; then, in a new tick, make it so. */
 void ck_share_need(const struct buffer *b, struct client *c,
 		   struct need *need);
 void ck_share(struct buffer *b, struct client *c, struct stock *st);

@@ -276,6 +276,7 @@ static int share_all(struct call *c)
 	} while (err == 1);
 	if (err)
 		return err;
+	ck_tick(c->domain);
 	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
 		ck_share(container_of(node, struct hold, node)->buffer, first,
 			 &s->stock);

@@ -320,15 +320,15 @@ void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
 	link_add_tail(&c->sib, &s->claims);
 }
 
-/* Into the list, which is in order of the dates. */
-static void list_unconfirmed(struct claim *c, struct slot *slot)
+/* Into the list, which is in order of when it was done. */
+static void list_unconfirmed(struct claim *c, struct slot *slot, u64 done)
 {
 	struct link *at = &slot->unconfirmed;
 
 	while (at->prev != &slot->unconfirmed &&
-	       link_entry(at->prev, struct claim, sib)->span.date >
-	       c->span.date)
+	       link_entry(at->prev, struct claim, sib)->done > done)
 		at = at->prev;
+	c->done = done;
 	link_add_tail(&c->sib, at);
 	c->slot = slot;
 	count_unconfirmed(c, 1);
@@ -343,11 +343,11 @@ void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
 	c->state = CLAIM_UNCONFIRMED;
 	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
 	ck_range_set_date(&b->claims, &c->span, date);
-	list_unconfirmed(c, slot);
+	list_unconfirmed(c, slot, date);
 }
 
 void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
-			      u64 date, struct stock *st)
+			      u64 done, u64 date, struct stock *st)
 {
 	struct buffer *b = t->buffer;
 	struct claim *c;
@@ -361,7 +361,7 @@ void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
 	c->span.end = t->end;
 	c->span.date = date;
 	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
-	list_unconfirmed(c, slot);
+	list_unconfirmed(c, slot, done);
 	insert(c);
 }
 
@@ -385,18 +385,19 @@ void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 	whole->span.start = 0;
 	whole->span.end = b->size;
 	whole->span.date = date;
+	whole->done = date;
 	ck_range_insert(&b->claims, &whole->span);
 	link_move_tail(&whole->sib, &slot->unconfirmed);
 }
 
-void ck_taint_confirm(struct slot *slot, u64 date, struct stock *st)
+void ck_taint_confirm(struct slot *slot, u64 sequence, struct stock *st)
 {
 	struct claim *c;
 	u32 n = 0;
 
 	while (!link_empty(&slot->unconfirmed)) {
 		c = link_first(&slot->unconfirmed, struct claim, sib);
-		if (c->span.date > date)
+		if (c->done > sequence)
 			return;
 		ck_claim_drop(c, st);
 		if (!(++n % 1024))
