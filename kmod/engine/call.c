@@ -471,8 +471,12 @@ static int run(struct frame *f)
 		return -ENOTCONN;
 	host_lock(&c->domain->lock);
 	err = allowed(c, f->op->access);
+	if (c->client)
+		c->client->calls++;
 	if (!err)
 		err = f->op->fn(c);
+	if (c->client)
+		c->client->calls--;
 	ck_stock_trim(&c->session->stock);
 	host_unlock(&c->domain->lock);
 	return err;
@@ -517,6 +521,9 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
 	return call(&f);
 }
 
+/* Claims that one call may need. */
+#define BUY_MAX		(1u << 24)
+
 /* While the lock was dropped, the domain or the client may have ended. */
 static bool is_over(const struct call *c)
 {
@@ -529,7 +536,7 @@ int ck_call_buy(struct call *c, const struct need *need)
 	struct need lack;
 	int err;
 
-	if (need->n[STOCK_CLAIM] > c->domain->limit[CAPKM_LIMIT_RANGES])
+	if (need->n[STOCK_CLAIM] > BUY_MAX)
 		return ck_limit_reached(c, CAPKM_LIMIT_RANGES);
 	if (ck_stock_has(stock, need))
 		return 0;

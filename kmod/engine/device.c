@@ -174,7 +174,7 @@ void ck_share_need(const struct buffer *b, struct client *c,
 void ck_share(struct buffer *b, struct client *c, struct stock *st)
 {
 	const struct target all = { .buffer = b, .end = b->size };
-	const u64 tick = dirty_tick(b), now = b->domain->sequence;
+	const u64 tick = dirty_tick(b);
 	const struct link *l;
 	struct slot *slot;
 
@@ -183,8 +183,7 @@ void ck_share(struct buffer *b, struct client *c, struct stock *st)
 	link_for_each(l, &c->dirty) {
 		slot = link_entry(l, struct slot, dirty);
 		if (slot->since <= tick)
-			ck_taint_add_unconfirmed(&all, slot,
-						 min(tick, slot->last), now, st);
+			ck_taint_add_unconfirmed(&all, slot, st);
 	}
 	ck_buffer_set_shared(b, st);
 }
@@ -355,8 +354,10 @@ static void doom_windows(struct device *dev, struct failure *f,
 		w = link_entry(l, struct window, sib);
 		if (w->state != CAPKM_WINDOW_PREPARE &&
 		    (!memcmp(w->device, dev->uuid, sizeof(w->device)) ||
-		     has_member_on(w, dev)))
+		     has_member_on(w, dev))) {
+			w->lost = true;
 			ck_window_doom(w, f, back);
+		}
 	}
 }
 

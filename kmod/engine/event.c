@@ -232,8 +232,7 @@ static int find(struct call *c, const struct capkm_window_wait *a,
 /* A fault of its device: nobody may be left who would close it. */
 static bool is_lost(const struct window *w)
 {
-	return (w->first && w->first->kind == CAPKM_KIND_DEVICE_FAULT) ||
-	       (w->last && w->last->kind == CAPKM_KIND_DEVICE_FAULT);
+	return w->lost || (w->slot && w->slot->device->faulted);
 }
 
 static u32 kind_of(const struct window *w)

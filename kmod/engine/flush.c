@@ -18,16 +18,16 @@ static void drop(struct slot *slot, struct note *note, struct stock *back)
 	ck_stock_give(back, STOCK_NOTE, note);
 }
 
-/* The oldest note of @owner, or any owned one if that is 0; or a shared one. */
-static struct note *oldest(const struct slot *slot, bool shared, u64 owner)
+/* The oldest that is shared, or is not; of that owner, or, if NULL, of any. */
+static struct note *oldest(const struct slot *slot, bool shared,
+			   const u64 *owner)
 {
 	const struct link *l;
 	struct note *note;
 
 	link_for_each(l, &slot->notes) {
 		note = link_entry(l, struct note, sib);
-		if (note->shared == shared &&
-		    (shared || !owner || note->owner == owner))
+		if (note->shared == shared && (!owner || note->owner == *owner))
 			return note;
 	}
 	return NULL;
@@ -53,16 +53,14 @@ static u32 owned_by(const struct slot *slot, u64 owner)
 }
 
 /* SC-26: never dropped for its owner, but for the first who asks. */
-static void overflow(struct slot *slot, u64 owner, struct stock *back)
+static void overflow(struct slot *slot, struct stock *back)
 {
 	const struct domain *d = slot->client->session->domain;
 
-	if (owned_by(slot, owner) > d->limit[CAPKM_LIMIT_QUEUED])
-		share(slot, oldest(slot, false, owner));
 	if (slot->notes_n - slot->notes_shared > NOTES_MAX)
-		share(slot, oldest(slot, false, 0));
+		share(slot, oldest(slot, false, NULL));
 	while (slot->notes_shared > d->limit[CAPKM_LIMIT_QUEUED_SHARED]) {
-		drop(slot, oldest(slot, true, 0), back);
+		drop(slot, oldest(slot, true, NULL), back);
 		slot->notes_dropped++;
 	}
 }
@@ -70,6 +68,8 @@ static void overflow(struct slot *slot, u64 owner, struct stock *back)
 void ck_note(struct slot *slot, struct note *note, struct failure *f,
 	     u64 owner, bool shared, struct stock *back)
 {
+	const struct domain *d = slot->client->session->domain;
+
 	note->failure = f;
 	note->owner = owner;
 	ck_failure_pin(f);
@@ -77,7 +77,9 @@ void ck_note(struct slot *slot, struct note *note, struct failure *f,
 	slot->notes_n++;
 	if (shared)
 		share(slot, note);
-	overflow(slot, owner, back);
+	else if (owned_by(slot, owner) > d->limit[CAPKM_LIMIT_QUEUED])
+		share(slot, oldest(slot, false, &owner));
+	overflow(slot, back);
 }
 
 /* The owner is gone: what waits for it is anybody's. */
@@ -91,7 +93,7 @@ void ck_notes_disown(struct slot *slot, u64 owner, struct stock *back)
 		if (!note->shared && note->owner == owner)
 			share(slot, note);
 	}
-	overflow(slot, owner, back);
+	overflow(slot, back);
 }
 
 void ck_notes_free(struct slot *slot)

@@ -196,8 +196,7 @@ static void track_writes(struct graph *g, struct use *use, bool complete,
 		t.start = s->start;
 		t.end = s->end;
 		if (!complete && t.buffer->shared)
-			ck_taint_add_unconfirmed(&t, slot, tick, tick,
-						 &g->stock);
+			ck_taint_add_unconfirmed(&t, slot, &g->stock);
 		if (use->writers_paid)
 			ck_writer_set(&t, g->client->session->id, g->stream,
 				      tick, &g->stock);
@@ -238,8 +237,7 @@ static struct need base_need(const struct graph *g)
 	return ck_graph_need(g->writes + g->seen, g->uses.count);
 }
 
-/* What it gained by clearing the claims of others does not pile up here. */
-static void give_excess(struct graph *g, struct stock *back)
+void ck_graph_give_excess(struct graph *g, struct stock *back)
 {
 	const struct need base = base_need(g);
 	struct need excess;
@@ -350,7 +348,7 @@ int ck_op_graph_replay_end(struct call *c)
 	a->out_failure = f && f->carriers.count ? f->node.id : 0;
 	a->out_sequence = tick;
 	drop_failure(g, &c->session->stock);
-	give_excess(g, &c->session->stock);
+	ck_graph_give_excess(g, &c->session->stock);
 	return 0;
 }
 
@@ -620,7 +618,7 @@ int ck_op_graph_replay_begin(struct call *c)
 	else
 		begin(&b);
 	if (b.arg->out_result != CAPKM_CLEAN)
-		give_excess(b.graph, &c->session->stock);
+		ck_graph_give_excess(b.graph, &c->session->stock);
 	b.arg->out_reports = b.reports->used;
 	b.arg->out_sequence = c->domain->sequence;
 	return 0;

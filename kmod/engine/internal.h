@@ -280,12 +280,12 @@ void ck_taint_score(const struct target *t, u64 before, struct stock *st);
 void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
 			struct stock *st);
 /*
- * An unconfirmed claim of what a replay wrote, or of a buffer's private past.
- * That was done before @date, which is now: scopes that are open have not paid
- * for the splits of older claims.
+ * An unconfirmed claim of what a replay wrote, or of a buffer's private past. It
+ * is dated now, whenever that was: scopes that are open have not paid for the
+ * splits of older claims. It is confirmed with the slot's last exit.
  */
 void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
-			      u64 done, u64 date, struct stock *st);
+			      struct stock *st);
 /* If the slot has more of them than its limit, those on @b become one. */
 void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 		    struct stock *st);
@@ -413,6 +413,7 @@ struct client {
 	struct who who;
 	const void *image;
 	bool dead;
+	u32 calls;			/* under way: they may have dropped the lock */
 	struct link scopes, windows, graphs;
 	u32 scopes_n, windows_n, graphs_n;
 	u32 recording_n;		/* windows in CAPTURE */
@@ -497,6 +498,7 @@ struct window {
 	u32 members_n;
 	u64 parent_id;
 	u64 escaped;
+	bool lost;			/* its device has faulted */
 	struct who opener;		/* its stream is the owner */
 	u64 cookie, graph;
 	u8 device[16];
@@ -593,7 +595,7 @@ struct failure *ck_device_failed(const struct device *dev, u64 epoch);
 
 /* ---- queues of errors: flush.c ---- */
 
-/* @note is bought; @owner: 0 for anybody. */
+/* @note is bought. @shared: for anybody, whoever @owner is. */
 void ck_note(struct slot *slot, struct note *note, struct failure *f,
 	     u64 owner, bool shared, struct stock *back);
 void ck_notes_disown(struct slot *slot, u64 owner, struct stock *back);
@@ -730,6 +732,8 @@ struct need ck_graph_need(u64 claims, u64 buffers);
 void ck_graph_init(struct domain *d, struct graph *g, struct client *client);
 /* The uses, retained bytes and counts of @w become those of @g, which has none. */
 void ck_graph_from_window(struct graph *g, struct window *w);
+/* What it gained by clearing the claims of others does not pile up there. */
+void ck_graph_give_excess(struct graph *g, struct stock *back);
 /* Takes them from it again. */
 void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports);
 void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,

@@ -286,6 +286,19 @@ static int share_all(struct call *c)
 	return 0;
 }
 
+/* Who has ended leaves nothing that others need, once the session is shared. */
+static void forget_dead(struct capkm_session *s)
+{
+	struct client *c;
+	struct link *l, *n;
+
+	link_for_each_safe(l, n, &s->clients) {
+		c = link_entry(l, struct client, sib);
+		if (c->dead && !c->calls)
+			client_free(c);
+	}
+}
+
 /* With the attach_lock, and that of the domain if there is one. */
 static int join(struct call *c, struct client **spare)
 {
@@ -308,6 +321,7 @@ static int join(struct call *c, struct client **spare)
 	if (err)
 		return err;
 	s->shared = true;
+	forget_dead(s);
 	*spare = NULL;
 	client_add(s, joined);
 	if (!d)

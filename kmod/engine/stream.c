@@ -176,12 +176,11 @@ int ck_op_stream_query(struct call *c)
 }
 
 /* What one client of the session has of the stream. */
-static u32 leave_client(struct call *c, struct client *client, u64 stream)
+static void leave_client(struct call *c, struct client *client, u64 stream)
 {
 	struct stock *back = &c->session->stock;
 	struct id_node *node;
 	struct slot *slot;
-	u32 n = 0;
 
 	for (node = ck_id_first(&client->slots); node; node = ck_id_next(node)) {
 		slot = container_of(node, struct slot, node);
@@ -192,12 +191,9 @@ static u32 leave_client(struct call *c, struct client *client, u64 stream)
 	for (node = ck_id_first(&client->slots); node; node = ck_id_next(node)) {
 		slot = container_of(node, struct slot, node);
 		if (slot->window && slot->window->opener.stream == stream &&
-		    slot->window->state != CAPKM_WINDOW_CLOSING) {
+		    slot->window->state != CAPKM_WINDOW_CLOSING)
 			ck_window_abort(c->domain, slot->window, back);
-			n++;
-		}
 	}
-	return n;
 }
 
 int ck_op_stream_destroy(struct call *c)
@@ -206,16 +202,17 @@ int ck_op_stream_destroy(struct call *c)
 	struct capkm_session *s = c->session;
 	struct stream *stream;
 	struct link *l;
+	u64 before;
 	int err;
 
 	err = ck_stream_check(s, a->stream);
 	if (err)
 		return err;
 	ck_tick(c->domain);
-	a->out_windows = 0;
+	before = c->domain->history_total;
 	link_for_each(l, &s->clients)
-		a->out_windows += leave_client(c, link_entry(l, struct client,
-							     sib), a->stream);
+		leave_client(c, link_entry(l, struct client, sib), a->stream);
+	a->out_windows = c->domain->history_total - before;
 	if (a->stream < CAPKM_STREAM_FIRST)
 		return 0;
 	stream = id_entry(ck_id_find(&c->domain->streams, a->stream),

@@ -320,16 +320,11 @@ void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
 	link_add_tail(&c->sib, &s->claims);
 }
 
-/* Into the list, which is in order of when it was done. */
+/* The list is in order of when it was done: nothing is newer. */
 static void list_unconfirmed(struct claim *c, struct slot *slot, u64 done)
 {
-	struct link *at = &slot->unconfirmed;
-
-	while (at->prev != &slot->unconfirmed &&
-	       link_entry(at->prev, struct claim, sib)->done > done)
-		at = at->prev;
 	c->done = done;
-	link_add_tail(&c->sib, at);
+	link_add_tail(&c->sib, &slot->unconfirmed);
 	c->slot = slot;
 	count_unconfirmed(c, 1);
 }
@@ -347,7 +342,7 @@ void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
 }
 
 void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
-			      u64 done, u64 date, struct stock *st)
+			      struct stock *st)
 {
 	struct buffer *b = t->buffer;
 	struct claim *c;
@@ -359,9 +354,9 @@ void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
 	c->state = CLAIM_UNCONFIRMED;
 	c->span.start = t->start;
 	c->span.end = t->end;
-	c->span.date = date;
+	c->span.date = b->domain->sequence;
 	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
-	list_unconfirmed(c, slot, done);
+	list_unconfirmed(c, slot, slot->last);
 	insert(c);
 }
 

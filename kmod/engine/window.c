@@ -732,6 +732,7 @@ int ck_op_graph_update(struct call *c)
 		if (err)
 			return err;
 		need = ck_graph_need(w->recorded + w->seen, w->uses.count);
+		need = ck_stock_lack(&g->stock, &need);
 		err = ck_call_buy(c, &need);
 	} while (err == 1);
 	if (err)
@@ -753,6 +754,7 @@ int ck_op_graph_update(struct call *c)
 	g->no_inputs = a->flags & CAPKM_GRAPH_UPDATE_F_NO_INPUTS;
 	ck_stock_move(&g->stock, back, &need);
 	ck_graph_from_window(g, w);
+	ck_graph_give_excess(g, back);
 	g->updates++;
 	w->graph = g->node.id;
 	ck_window_close(c->domain, w, CAPKM_WINDOW_SEALED, back);

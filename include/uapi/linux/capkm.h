@@ -53,7 +53,8 @@
  *  - EMSGSIZE: more elements than the limit that INFO names
  *  - EDQUOT: a limit on what one user, session, client or window may hold is
  *    reached; ``out_limit`` says which
- *  - ENOSPC: a limit of the domain is reached; ``out_limit`` says which
+ *  - ENOSPC: a limit of the domain is reached, or one call needs more ranges than
+ *    any may; ``out_limit`` says which
  *  - ENOMEM: out of memory
  *  - ENOTCONN: the session is not attached to a domain
  *  - EISCONN: the session is attached already, which is for life
@@ -302,11 +303,12 @@ enum capkm_verdict {
  * @CAPKM_LIMIT_OPEN_WINDOWS: open, CLOSING and orphaned windows of a domain
  * @CAPKM_LIMIT_UNCONFIRMED: unconfirmed ranges of a slot; beyond it they widen
  *	to whole buffers
- * @CAPKM_LIMIT_QUEUED: errors that wait for one stream on a slot; beyond it the
- *	oldest becomes shared
+ * @CAPKM_LIMIT_QUEUED: errors that wait for one stream on a slot; beyond it, and
+ *	beyond 4096 for all streams together, the oldest becomes shared
  * @CAPKM_LIMIT_QUEUED_SHARED: errors that wait for anybody on a slot; beyond it
  *	the oldest is only counted
- * @CAPKM_LIMIT_EVENTS: events that a domain keeps for its readers
+ * @CAPKM_LIMIT_EVENTS: events that a domain keeps for its readers; more than
+ *	65536 counts as 65536
  * @CAPKM_LIMIT_HISTORY: closed windows that a domain remembers
  * @CAPKM_LIMIT_REPORTS: failures of ended clients that a domain remembers
  * @CAPKM_LIMITS: how many there are
@@ -485,15 +487,15 @@ struct capkm_info {
  *	user namespace may raise one. Those of a user (DOMAINS, DEFUNCT) cannot
  *	be given
  * @limits_len: its length, at most 64
- * @out_limit: on EDQUOT: enum capkm_limit; on EINVAL and EPERM: the limit that
- *	is at fault, 0 if it is something else
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit; on EINVAL and EPERM: the
+ *	limit that is at fault, left alone if it is something else
  * @out_domain: id
  * @out_session: id of the session, which is now attached, for life
  *
  * The session that creates it has both rights, whatever the mode. Errors:
  * EEXIST, EISCONN, EPERM (not a client of the session; a limit may not be
- * raised), EDQUOT (domains of one user), ENOMEM, EINVAL, EMSGSIZE, EOPNOTSUPP
- * (@backend).
+ * raised), EDQUOT (domains of one user), ENOSPC (a limit of no sessions), ENOMEM,
+ * EINVAL, EMSGSIZE, EOPNOTSUPP (@backend).
  */
 struct capkm_domain_create {
 	__u32 size;
@@ -961,8 +963,8 @@ struct capkm_buffer_query {
  * Needs right w. Errors: EBUSY (a window is prepared, opening, recording, or
  * holds the slot while the driver closes it; the slot is a member of a window),
  * ENOENT (@parent), EPERM (@parent is another client's; the stream is another
- * session's), EINVAL (@parent does not record or is doomed, or another slot is
- * out of range), EDQUOT (windows or devices of one client; depth), ENOSPC
+ * session's), EINVAL (@parent does not record or is doomed; the slot is out of
+ * range), EDQUOT (windows or devices of one client; depth), ENOSPC
  * (windows of the domain), EMSGSIZE, ENOMEM.
  */
 struct capkm_window_prepare {
@@ -1071,7 +1073,8 @@ struct capkm_window_end {
  *
  * A window that is doomed or abandoned is refused. Errors: ENOENT, EPERM,
  * EINVAL (not CLOSING), EBUSY (the driver has not closed it yet), EDQUOT
- * (graphs of one client; claims of the parent), ENOMEM.
+ * (graphs of one client; claims or retained buffers of the parent), EOVERFLOW
+ * (retained bytes of the parent), ENOMEM.
  */
 struct capkm_window_seal {
 	__u32 size;
@@ -1849,8 +1852,9 @@ struct capkm_failure_query {
  * buffers, and slots, scopes, windows and graphs of its own. Joining again
  * changes nothing. With a second client all buffers of the session are shared;
  * if the first client has not confirmed what it wrote, they are unconfirmed as
- * a whole. Errors: EDQUOT (clients of one session), ENOSPC (ranges of the
- * domain; the other client should confirm first), ECANCELED, ENOMEM.
+ * a whole. A client that has ended is a new one when it joins again. Errors:
+ * EDQUOT (clients of one session), ENOSPC (ranges of the domain; the other client
+ * should confirm first), ECANCELED (the domain was destroyed), EINTR, ENOMEM.
  */
 struct capkm_session_join {
 	__u32 size;
@@ -1873,7 +1877,7 @@ struct capkm_session_join {
  *	are prepared, opening or recording are refused (kind ABORTED); slots that
  *	it joined to a window are let go, what they recorded stays; errors that
  *	wait for it become shared. Its scopes stay open
- * @out_windows: windows that were refused
+ * @out_windows: windows that were closed, children included
  * @__reserved: must be 0
  *
  * Needs right w. Cannot fail for memory or limits. Errors: ENOENT, EPERM (the
@@ -1898,7 +1902,8 @@ struct capkm_stream_destroy {
  * @out_unconfirmed: ranges of shared buffers that are left unconfirmed there
  *
  * Needs right w. Cannot fail for memory or limits. Errors: ENOENT, EPERM (the
- * stream is another session's), EINVAL (@sequence has not been reached).
+ * stream is another session's), EINVAL (@sequence has not been reached; F_DEVICE
+ * together with F_SLOT).
  */
 struct capkm_stream_confirm {
 	__u32 size;
@@ -2052,8 +2057,8 @@ struct capkm_window_join {
  * @__reserved: must be 0
  *
  * Waits until the window has left its slot. Needs right r; by @place only for a
- * client (EPERM). Errors: ENOENT (also if it is forgotten), EINVAL, EPERM,
- * ETIMEDOUT, EINTR, ECANCELED (the domain was destroyed).
+ * client (EPERM). Errors: ENOENT (also if it is forgotten), EINVAL (also a place
+ * or flags beside a window), EPERM, ETIMEDOUT, EINTR, ECANCELED (the domain was destroyed).
  */
 struct capkm_window_wait {
 	__u32 size;
