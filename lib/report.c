@@ -116,9 +116,10 @@ static void add_who(struct text *t, const struct capkm_report *r)
 		return;
 	capkm_text_add(t, " (");
 	capkm_text_add_raw(t, r->comm, sizeof(r->comm));
-	capkm_text_add(t, "[%" PRIu32 "] uid %" PRIu32 ", session %" PRIu64
-		       ", stream %" PRIu64, (uint32_t)r->pid, (uint32_t)r->uid,
-		       (uint64_t)r->session, (uint64_t)r->stream);
+	capkm_text_add(t, "[%" PRIu32 "] uid %" PRIu32 ", session %" PRIu64,
+		       (uint32_t)r->pid, (uint32_t)r->uid,
+		       (uint64_t)r->session);
+	add_id(t, "stream", r->stream);
 	add_id(t, "window", r->window);
 	add_id(t, "graph", r->graph);
 	add_id(t, "scope", r->scope);

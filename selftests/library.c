@@ -227,11 +227,35 @@ TEST(authority)
 /* Names of enums: never NULL, "unknown" for what is none */
 TEST(names)
 {
-	for (uint32_t i = 0; i < 64; i++) {
+	for (uint32_t i = 0; i < 80; i++) {
 		ASSERT_NE(NULL, capkm_result_name(i));
 		ASSERT_NE(NULL, capkm_kind_name(i));
 		ASSERT_NE(NULL, capkm_state_name(i));
+		ASSERT_NE(NULL, capkm_event_name(i));
+		ASSERT_NE(NULL, capkm_limit_name(i));
 	}
+	/* All that there are have one. */
+	for (uint32_t i = 0; i <= CAPKM_STALE; i++)
+		ASSERT_STRNE("unknown", capkm_result_name(i));
+	for (uint32_t i = 0; i <= CAPKM_KIND_DRIVER; i++)
+		ASSERT_STRNE("unknown", capkm_kind_name(i));
+	for (uint32_t i = CAPKM_KIND_TORN_DOWN; i <= CAPKM_KIND_ESCAPED; i++)
+		ASSERT_STRNE("unknown", capkm_kind_name(i));
+	for (uint32_t i = 0; i <= CAPKM_WINDOW_MEMBER; i++)
+		ASSERT_STRNE("unknown", capkm_state_name(i));
+	for (uint32_t i = 1; i <= CAPKM_EVENT_FAILURE_PRUNED; i++)
+		ASSERT_STRNE("unknown", capkm_event_name(i));
+	for (uint32_t i = 0; i < CAPKM_LIMITS; i++)
+		ASSERT_STRNE("unknown", capkm_limit_name(i));
+	ASSERT_STREQ("unknown", capkm_event_name(0));
+	ASSERT_STREQ("unknown", capkm_event_name(UINT32_MAX));
+	ASSERT_STREQ("unknown", capkm_limit_name(CAPKM_LIMITS));
+	ASSERT_STREQ("unknown", capkm_limit_name(UINT32_MAX));
+	ASSERT_STREQ("stale", capkm_result_name(CAPKM_STALE));
+	ASSERT_STREQ("stale", capkm_kind_name(CAPKM_KIND_STALE));
+	ASSERT_STREQ("member", capkm_state_name(CAPKM_WINDOW_MEMBER));
+	ASSERT_STREQ("window begun", capkm_event_name(CAPKM_EVENT_WINDOW_BEGUN));
+	ASSERT_STREQ("windows of a client", capkm_limit_name(CAPKM_LIMIT_WINDOWS));
 	ASSERT_STREQ("unknown", capkm_result_name(UINT32_MAX));
 	ASSERT_STREQ("unknown", capkm_kind_name(UINT32_MAX));
 	ASSERT_STREQ("unknown", capkm_state_name(UINT32_MAX));
@@ -1286,6 +1310,934 @@ TEST(window_other_backends)
 	t_no_leaks();
 }
 
+/* ------------------------------------------------------------- confirmation */
+
+static const uint8_t gpu[16] = { 0xca, 0x9a, [15] = 1 };
+static const uint8_t other_gpu[16] = { 0xca, 0x9a, [15] = 2 };
+static const struct capkm_where on_gpu = { .stream = 3, .device = { 0xca, 0x9a, [15] = 1 } };
+
+static uint32_t confirmed(struct capkm *c, const struct capkm_claim *claim,
+			  struct capkm_answer *a)
+{
+	const int rc = capkm_check_with(c, claim, 1, WITH(struct capkm_check_opts,
+					.flags = CAPKM_CHECK_F_CONFIRMED), a, &err);
+
+	if (rc)
+		t_die("check_with: %d (%s)", rc, err.text);
+	return a->out_result;
+}
+
+/* capkm_confirm(): up to what was sampled, and no further */
+TEST_F(library, confirm)
+{
+	struct capkm_report r;
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer, .reports = &r, .reports_len = 1);
+	const struct capkm_claim first = { self->a.buffer, 0, 8 };
+	const struct capkm_claim second = { self->a.buffer, 32, 40 };
+	uint64_t early, late, left = 99;
+
+	OK(write_well(self->c, &owner, &first));
+	OK(capkm_stream_sequence(self->c, &owner, &early, &err));
+	OK(write_well(self->c, &owner, &second));
+	ASSERT_EQ(CAPKM_PENDING, confirmed(self->c, &self->a, &a));
+	ASSERT_EQ(1, a.out_unconfirmed);
+	ASSERT_EQ(1, a.out_reports);
+	ASSERT_EQ(CAPKM_KIND_UNCONFIRMED, r.kind);
+	ASSERT_EQ(capkm_session_id(self->c), r.session);
+	/* Who does not ask is not told, but for the count. */
+	OK(capkm_check(self->c, &self->a, 1, &a, &err));
+	ASSERT_EQ(CAPKM_CLEAN, a.out_result);
+	ASSERT_EQ(1, a.out_unconfirmed);
+	OK(capkm_confirm(self->c, &owner, early, &left, &err));
+	ASSERT_EQ(1, left);
+	ASSERT_EQ(CAPKM_CLEAN, confirmed(self->c, &first, &a));
+	ASSERT_EQ(CAPKM_PENDING, confirmed(self->c, &second, &a));
+	OK(capkm_stream_sequence(self->c, &owner, &late, &err));
+	ASSERT_LT(early, late);
+	REFUSED(-EINVAL, capkm_confirm(self->c, &owner, late + 1, &left, &err));
+	BEGINS(err.text, "confirm: stream 7");
+	SAYS("has not been reached");
+	ASSERT_EQ(1, left);
+	OK(capkm_confirm(self->c, &owner, late, &left, &err));
+	ASSERT_EQ(0, left);
+	ASSERT_EQ(CAPKM_CLEAN, confirmed(self->c, &self->a, &a));
+	ASSERT_EQ(0, a.out_unconfirmed);
+	REFUSED(-ENOENT, capkm_confirm(self->c, &(struct capkm_where){
+			.stream = CAPKM_STREAM_FIRST + 1000 }, 0, NULL, &err));
+	SAYS("no such stream");
+}
+
+/* capkm_confirm_device(): all slots of the device, and no other */
+TEST_F(library, confirm_device)
+{
+	struct capkm_where elsewhere = on_gpu;
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer);
+	uint64_t sequence, left = 99;
+
+	elsewhere.stream = 4;
+	OK(write_well(self->c, &on_gpu, &self->a));
+	OK(write_well(self->c, &elsewhere, &self->b));
+	OK(capkm_sequence(self->c, &sequence, &err));
+	OK(capkm_confirm_device(self->c, other_gpu, sequence, NULL, &err));
+	ASSERT_EQ(CAPKM_PENDING, confirmed(self->c, &self->a, &a));
+	OK(capkm_confirm_device(self->c, gpu, sequence, &left, &err));
+	ASSERT_EQ(0, left);
+	ASSERT_EQ(CAPKM_CLEAN, confirmed(self->c, &self->a, &a));
+	ASSERT_EQ(CAPKM_CLEAN, confirmed(self->c, &self->b, &a));
+	OK(write_well(self->c, &elsewhere, &self->b));
+	OK(capkm_confirm_device(self->c, gpu, sequence, &left, &err));
+	ASSERT_EQ(1, left);
+	REFUSED(-EINVAL, capkm_confirm_device(self->c, gpu, sequence + 1000, &left, &err));
+}
+
+static void *confirm_later(void *arg)
+{
+	struct delayed *d = arg;
+
+	usleep(d->ms * 1000);
+	return capkm_confirm(d->c, &owner, d->s->sequence, NULL, NULL) ? "confirm" : NULL;
+}
+
+/* capkm_read(): only confirmed bytes, if that is wanted: waits for it */
+TEST_F(library, read_confirmed)
+{
+	char src[BYTES] = "x", dst[BYTES];
+	struct capkm_report r;
+	struct capkm_read_opts o = CAPKM_OPTS(struct capkm_read_opts, .report = &r,
+					      .flags = CAPKM_READ_OPTS_CONFIRMED, .retry_ms = 20);
+	struct capkm_scope s;
+	struct delayed d = { self->c, &s, 30 };
+	pthread_t t;
+	void *rc;
+
+	OK(capkm_scope_enter(self->c, &owner, NULL, 0, &self->a, 1, NULL, &s, NULL, &err));
+	OK(capkm_scope_exit(self->c, &s, 0, &err));
+	OK(capkm_read(self->c, &self->a, dst, src, NULL, &err));
+	REFUSED(-EAGAIN, capkm_read(self->c, &self->a, dst, src, &o, &err));
+	BEGINS(err.text, "read: after 20 ms: ");
+	SAYS("unconfirmed");
+	ASSERT_EQ(CAPKM_KIND_UNCONFIRMED, r.kind);
+	ASSERT_EQ(self->a.buffer, r.buffer);
+	o.retry_ms = 10000;
+	ASSERT_EQ(0, pthread_create(&t, NULL, confirm_later, &d));
+	OK(capkm_read(self->c, &self->a, dst, src, &o, &err));
+	ASSERT_EQ(0, memcmp(dst, src, BYTES));
+	pthread_join(t, &rc);
+	ASSERT_EQ(NULL, rc);
+	/* Tainted outranks it. */
+	ASSERT_NE(0, fail(self->c, &self->a, "worse"));
+	REFUSED(-ESTALE, capkm_read(self->c, &self->a, dst, src, &o, &err));
+}
+
+/* capkm_check_with(): written since */
+TEST_F(library, check_written)
+{
+	struct capkm_report r;
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer, .reports = &r, .reports_len = 1);
+	struct capkm_check_opts o = CAPKM_OPTS(struct capkm_check_opts,
+					       .flags = CAPKM_CHECK_F_WRITTEN);
+	struct capkm_claim claims[2] = { self->a, { .end = BYTES } };
+	uint64_t id;
+
+	OK(write_well(self->c, NULL, &self->a));
+	OK(capkm_sequence(self->c, &o.since, &err));
+	OK(capkm_check_with(self->c, &self->a, 1, &o, &a, &err));
+	ASSERT_EQ(CAPKM_STALE, a.out_result);
+	ASSERT_EQ(CAPKM_KIND_STALE, r.kind);
+	OK(write_well(self->c, NULL, &self->a));
+	OK(capkm_check_with(self->c, &self->a, 1, &o, &a, &err));
+	ASSERT_EQ(CAPKM_CLEAN, a.out_result);
+	OK(capkm_check_with(self->c, &self->a, 1, NULL, NULL, NULL));
+	o.flags |= CAPKM_CHECK_F_UNCHANGED;
+	REFUSED(-EINVAL, capkm_check_with(self->c, &self->a, 1, &o, &a, &err));
+	o.flags = CAPKM_CHECK_F_WRITTEN;
+	o.__reserved = 1;
+	REFUSED(-EINVAL, capkm_check_with(self->c, &self->a, 1, &o, &a, &err));
+	o.__reserved = 0;
+	/* Of a private buffer it is not known, unless it was made for it. */
+	OK(capkm_buffer_create(self->c, BYTES, NULL, &id, &err));
+	claims[1].buffer = id;
+	REFUSED(-EOPNOTSUPP, capkm_check_with(self->c, claims, 2, &o, &a, &err));
+	ASSERT_EQ(1, err.index);
+	BEGINS(err.text, "check: claims[1]");
+	SAYS("CAPKM_BUFFER_CREATE_F_FRESH");
+	OK(capkm_buffer_create(self->c, BYTES, WITH(struct capkm_buffer_opts,
+			       .flags = CAPKM_BUFFER_CREATE_F_FRESH), &id, &err));
+	claims[1].buffer = id;
+	OK(capkm_check_with(self->c, claims, 2, &o, &a, &err));
+	ASSERT_EQ(CAPKM_STALE, a.out_result);
+	OK(write_well(self->c, NULL, &claims[1]));
+	OK(capkm_check_with(self->c, claims, 2, &o, &a, &err));
+	ASSERT_EQ(CAPKM_CLEAN, a.out_result);
+}
+
+/* ------------------------------------------------------------------- faults */
+
+/* capkm_stream_fault(), capkm_context_renew(): lost, skipped, and going on */
+TEST_F(library, fault)
+{
+	const struct capkm_cause xid = CAPKM_OPTS(struct capkm_cause, .code = 79,
+						  .text = "fell off the bus");
+	struct capkm_report r = { 0 };
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer, .reports = &r, .reports_len = 1);
+	struct capkm_stream_query q = { .size = sizeof(q), .place.stream = 3 };
+	uint64_t f = 0, again = 0, epoch = 0;
+	struct capkm_scope s;
+
+	OK(write_well(self->c, &on_gpu, &self->a));
+	OK(write_well(self->c, &owner, &self->b));
+	OK(capkm_stream_fault(self->c, &on_gpu, &xid, &f, &epoch, &err));
+	ASSERT_NE(0, f);
+	ASSERT_EQ(1, epoch);
+	OK(capkm_check(self->c, &self->a, 1, &a, &err));
+	ASSERT_EQ(CAPKM_TAINTED, a.out_result);
+	ASSERT_EQ(CAPKM_KIND_DEVICE_FAULT, r.kind);
+	ASSERT_EQ(79, r.code);
+	ASSERT_STREQ("fell off the bus", (char *)r.text);
+	OK(capkm_check(self->c, &self->b, 1, &a, &err));
+	ASSERT_EQ(CAPKM_CLEAN, a.out_result);
+	OK(capkm_stream_fault(self->c, &on_gpu, NULL, &again, &epoch, &err));
+	ASSERT_EQ(f, again);
+	ASSERT_EQ(1, epoch);
+	memcpy(q.place.device, gpu, sizeof(gpu));
+	OK(capkm_stream_query(self->c, &q, &err));
+	ASSERT_EQ(f, q.out_failure);
+	OK(capkm_scope_enter(self->c, &on_gpu, NULL, 0, &self->a, 1, NULL, &s, &r, &err));
+	ASSERT_EQ(CAPKM_SKIPPED, s.result);
+	ASSERT_EQ(f, s.failure);
+	OK(capkm_scope_exit(self->c, &s, 0, &err));
+	REFUSED(-ENOENT, capkm_context_renew(self->c, other_gpu, &epoch, &err));
+	BEGINS(err.text, "context_renew: ");
+	SAYS("never used");
+	OK(capkm_context_renew(self->c, gpu, &epoch, &err));
+	ASSERT_EQ(1, epoch);
+	OK(write_well(self->c, &on_gpu, &self->a));
+	OK(capkm_check(self->c, &self->a, 1, &a, &err));
+	ASSERT_EQ(CAPKM_CLEAN, a.out_result);
+	/* The next one is another one. */
+	OK(capkm_stream_fault(self->c, &on_gpu, NULL, &again, &epoch, &err));
+	ASSERT_NE(f, again);
+	ASSERT_EQ(2, epoch);
+	REFUSED(-EINVAL, capkm_stream_fault(self->c, &(struct capkm_where){ .stream = 3,
+			.slot = 32, .flags = CAPKM_WHERE_SLOT }, NULL, NULL, NULL, &err));
+	BEGINS(err.text, "stream_fault: stream 3");
+}
+
+/* capkm_device_fault(): for a monitor, of any domain */
+TEST_F(library, device_fault)
+{
+	const uint8_t host[16] = { 0 };
+	struct capkm *monitor = new_handle(NULL);
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer);
+	struct capkm_claim own = { .end = BYTES };
+	uint32_t clients = 99;
+	uint64_t id;
+
+	if (geteuid()) {
+		REFUSED(-EPERM, capkm_device_fault(monitor, gpu, NULL, &clients, &err));
+		SAYS("administrator");
+		capkm_close(monitor);
+		return;
+	}
+	OK(capkm_buffer_create(self->c, BYTES, NULL, &id, &err));
+	own.buffer = id;
+	OK(write_well(self->c, &on_gpu, &self->a));
+	OK(write_well(self->c, &on_gpu, &own));
+	REFUSED(-EINVAL, capkm_device_fault(monitor, host, NULL, &clients, &err));
+	BEGINS(err.text, "device_fault: ");
+	OK(capkm_device_fault(monitor, other_gpu, NULL, &clients, &err));
+	ASSERT_EQ(0, clients);
+	OK(capkm_device_fault(monitor, gpu, WITH(struct capkm_cause, .code = 79), &clients, &err));
+	ASSERT_EQ(1, clients);
+	OK(capkm_check(self->c, &self->a, 1, &a, &err));
+	ASSERT_EQ(CAPKM_TAINTED, a.out_result);
+	OK(capkm_check(self->c, &own, 1, &a, &err));
+	ASSERT_EQ(CAPKM_TAINTED, a.out_result);
+	capkm_close(monitor);
+}
+
+static struct capkm_stream_flush flushed(struct capkm *c, uint64_t stream, uint32_t flags,
+					 struct capkm_report *reports, uint32_t len)
+{
+	struct capkm_stream_flush f = {
+		.size = sizeof(f), .flags = flags | CAPKM_PLACE_F_SLOT,
+		.place = { .stream = stream, .slot = 5 },
+		.reports_uptr = (uintptr_t)reports, .reports_len = len,
+	};
+	int rc = capkm_stream_flush(c, &f, &err);
+
+	if (rc)
+		t_die("stream_flush: %d (%s)", rc, err.text);
+	return f;
+}
+
+static uint64_t fail_on(struct capkm *c, uint64_t stream, const struct capkm_claim *writes)
+{
+	const struct capkm_where where = { .stream = stream, .slot = 5,
+					   .flags = CAPKM_WHERE_SLOT };
+	struct capkm_scope s;
+
+	if (capkm_scope_enter(c, &where, NULL, 0, writes, 1, NULL, &s, NULL, &err) ||
+	    capkm_scope_fail(c, &s, NULL, &err))
+		return 0;
+	return s.failure;
+}
+
+/* T-95 capkm_stream_flush(): own errors once, those of who is gone to anybody */
+TEST_F(library, flush)
+{
+	struct capkm_report r[4];
+	struct capkm_stream_flush f;
+	uint64_t first = fail_on(self->c, 71, &self->a), second = fail_on(self->c, 71, &self->b);
+	uint64_t foreign = fail_on(self->c, 72, &self->a);
+
+	f = flushed(self->c, 71, CAPKM_STREAM_FLUSH_F_PEEK, r, 4);
+	ASSERT_EQ(2, f.out_reports);
+	ASSERT_EQ(first, r[0].failure);
+	ASSERT_EQ(second, r[1].failure);
+	f = flushed(self->c, 71, 0, r, 1);
+	ASSERT_EQ(1, f.out_reports);
+	ASSERT_EQ(first, r[0].failure);
+	ASSERT_EQ(1, f.out_left);
+	f = flushed(self->c, 71, 0, r, 4);
+	ASSERT_EQ(1, f.out_reports);
+	ASSERT_EQ(second, r[0].failure);
+	ASSERT_EQ(0, flushed(self->c, 71, 0, r, 4).out_reports);
+	ASSERT_EQ(1, flushed(self->c, 71, CAPKM_STREAM_FLUSH_F_PEEK |
+			     CAPKM_STREAM_FLUSH_F_EVERY, r, 4).out_reports);
+	/* Its stream ends: it is anybody's. */
+	OK(capkm_stream_destroy(self->c, 72, NULL, &err));
+	ASSERT_EQ(0, flushed(self->c, 71, CAPKM_STREAM_FLUSH_F_OWN, r, 4).out_reports);
+	f = flushed(self->c, 71, CAPKM_STREAM_FLUSH_F_SHARED, r, 4);
+	ASSERT_EQ(1, f.out_reports);
+	ASSERT_EQ(foreign, r[0].failure);
+	f = (struct capkm_stream_flush){ .size = sizeof(f), .flags =
+		CAPKM_STREAM_FLUSH_F_OWN | CAPKM_STREAM_FLUSH_F_SHARED };
+	REFUSED(-EINVAL, capkm_stream_flush(self->c, &f, &err));
+	BEGINS(err.text, "stream_flush: stream ");
+	SAYS("only one");
+	ASSERT_EQ(capkm_stream_current(), f.place.stream);
+}
+
+/* capkm_stream_destroy(): its windows are refused, its id is gone */
+TEST_F(library, stream_destroy)
+{
+	struct capkm *d = new_handle(NULL);
+	uint64_t stream, w;
+	uint32_t windows = 9;
+
+	OK(capkm_domain_attach(d, NULL, WITH(struct capkm_domain_opts,
+			       .domain = capkm_domain_id(self->c)), &err));
+	OK(capkm_stream_create(self->c, NULL, &stream, &err));
+	REFUSED(-EPERM, capkm_stream_destroy(d, stream, &windows, &err));
+	SAYS("another session's");
+	capkm_stream_pin(stream);
+	OK(capkm_window_prepare(self->c, NULL, NULL, &w, &err));
+	OK(capkm_stream_destroy(self->c, 0, &windows, &err));
+	ASSERT_EQ(1, windows);
+	ASSERT_EQ(CAPKM_WINDOW_REFUSED, window_state(self->c, w));
+	REFUSED(-ENOENT, capkm_stream_destroy(self->c, stream, NULL, &err));
+	BEGINS(err.text, "stream_destroy: stream 4294967");
+	SAYS("no such stream");
+	REFUSED(-ENOENT, capkm_window_prepare(self->c, NULL, NULL, &w, &err));
+	capkm_stream_unpin();
+	/* One of the thread's own may be used again. */
+	OK(capkm_stream_destroy(self->c, 0, &windows, &err));
+	ASSERT_EQ(0, windows);
+	OK(capkm_window_prepare(self->c, NULL, NULL, &w, &err));
+	capkm_close(d);
+}
+
+/* ------------------------------------------------------- members, children */
+
+static const struct capkm_where aside = { .stream = 8 };
+
+/* capkm_window_join(): another slot records, and the query tells which */
+TEST_F(library, window_join)
+{
+	struct capkm_member members[2];
+	struct capkm_window_query q = {
+		.size = sizeof(q), .members_uptr = (uintptr_t)members, .members_len = 2,
+	};
+	struct capkm_stream_query slot = { .size = sizeof(slot), .place.stream = 8 };
+	uint64_t w = record(self->c, &self->a), second, graph;
+	uint32_t result = 99;
+	struct capkm_scope s;
+
+	OK(capkm_scope_enter(self->c, &aside, NULL, 0, &self->b, 1, NULL, &s, NULL, &err));
+	REFUSED(-EBUSY, capkm_window_join(self->c, w, &aside, 0, &result, &err));
+	BEGINS(err.text, "window_join: stream 8");
+	SAYS("a scope is open");
+	OK(capkm_scope_exit(self->c, &s, 0, &err));
+	OK(capkm_window_join(self->c, w, &aside, 0, &result, &err));
+	ASSERT_EQ(CAPKM_CLEAN, result);
+	OK(write_well(self->c, &aside, &self->b));
+	q.window = w;
+	OK(capkm_window_query(self->c, &q, &err));
+	ASSERT_EQ(1, q.out_members);
+	ASSERT_EQ(8, members[0].slot);
+	ASSERT_EQ(8, members[0].stream);
+	ASSERT_EQ(1, members[0].launches);
+	ASSERT_EQ(2, q.out_recorded);
+	OK(capkm_stream_query(self->c, &slot, &err));
+	ASSERT_EQ(CAPKM_WINDOW_MEMBER, slot.out_state);
+	REFUSED(-EBUSY, capkm_window_prepare(self->c, &aside, NULL, NULL, &err));
+	BEGINS(err.text, "graph_prepare: stream 8");
+	SAYS("member of another slot's window");
+	/* Who has one of its own does not join; if the driver merged them, both go. */
+	OK(capkm_window_prepare(self->c, &(struct capkm_where){ .stream = 9 }, NULL, &second,
+				&err));
+	OK(capkm_window_begin(self->c, &(struct capkm_where){ .stream = 9 }, 0, NULL, &err));
+	REFUSED(-EBUSY, capkm_window_join(self->c, w, &(struct capkm_where){ .stream = 9 }, 0,
+					  &result, &err));
+	SAYS("a window of its own");
+	REFUSED(-EBUSY, capkm_window_join(self->c, second, &aside, 0, NULL, &err));
+	SAYS("member of another window already");
+	OK(capkm_window_join(self->c, w, &(struct capkm_where){ .stream = 9 },
+			     CAPKM_WINDOW_JOIN_F_DRIVER_MERGED, &result, &err));
+	ASSERT_EQ(CAPKM_REFUSED, result);
+	REFUSED(-ESTALE, capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	SAYS("merged");
+	REFUSED(-ESTALE, capkm_window_close(self->c, &(struct capkm_where){ .stream = 9 },
+					    &graph, NULL, &err));
+	REFUSED(-ENOENT, capkm_window_join(self->c, 1ull << 40, &aside, 0, NULL, &err));
+	OK(capkm_window_prepare(self->c, &owner, NULL, &w, &err));
+	REFUSED(-EINVAL, capkm_window_join(self->c, w, &aside, 0, NULL, &err));
+	SAYS("does not record");
+}
+
+/* Child windows: the parent waits, the child becomes a part of it */
+TEST_F(library, child_window)
+{
+	struct capkm_window_opts o = CAPKM_OPTS(struct capkm_window_opts);
+	struct capkm_graph_query g = { .size = sizeof(g) };
+	uint64_t w = record(self->c, &self->a), child, graph = 9;
+	struct capkm_scope s;
+
+	o.parent = 1ull << 40;
+	REFUSED(-ENOENT, capkm_window_prepare(self->c, &aside, &o, &child, &err));
+	SAYS("no such parent");
+	o.parent = w;
+	OK(capkm_window_prepare(self->c, &aside, &o, &child, &err));
+	OK(capkm_window_begin(self->c, &aside, 0, NULL, &err));
+	OK(write_well(self->c, &aside, &self->b));
+	REFUSED(-EBUSY, capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	BEGINS(err.text, "end_capture: stream 7");
+	SAYS("a child window");
+	ASSERT_EQ(CAPKM_WINDOW_CAPTURE, window_state(self->c, w));
+	OK(capkm_window_close(self->c, &aside, &graph, NULL, &err));
+	ASSERT_EQ(0, graph);
+	OK(capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	g.graph = graph;
+	OK(capkm_graph_query(self->c, &g, &err));
+	ASSERT_EQ(1, g.out_writes);
+	ASSERT_EQ(1, g.out_seen);
+	/* Work on the parent while a child records is refused. */
+	w = record(self->c, &self->a);
+	o.parent = w;
+	OK(capkm_window_prepare(self->c, &aside, &o, &child, &err));
+	OK(capkm_window_begin(self->c, &aside, 0, NULL, &err));
+	OK(capkm_scope_enter(self->c, &owner, NULL, 0, &self->b, 1, NULL, &s, NULL, &err));
+	ASSERT_EQ(CAPKM_REFUSED, s.result);
+	ASSERT_EQ(0, s.id);
+	OK(capkm_scope_exit(self->c, &s, 0, &err));
+	OK(capkm_window_prepare(self->c, &(struct capkm_where){ .stream = 9 }, NULL, NULL, &err));
+	o.parent = 0;
+	OK(capkm_window_abort(self->c, &(struct capkm_where){ .stream = 9 }, 0, NULL, &err));
+	OK(capkm_window_abort(self->c, &aside, 0, NULL, &err));
+	REFUSED(-ESTALE, capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	o.parent = w;
+	REFUSED(-ENOENT, capkm_window_prepare(self->c, &aside, &o, &child, &err));
+	OK(capkm_window_prepare(self->c, &owner, NULL, &w, &err));
+	o.parent = w;
+	REFUSED(-EINVAL, capkm_window_prepare(self->c, &aside, &o, &child, &err));
+	SAYS("the parent does not record");
+}
+
+/* Strict windows: work of the owner that runs outside of it dooms it */
+TEST_F(library, strict_window)
+{
+	struct capkm_window_opts o = CAPKM_OPTS(struct capkm_window_opts,
+						.flags = CAPKM_WINDOW_PREPARE_F_STRICT);
+	struct capkm_window_query q = { .size = sizeof(q) };
+	const struct capkm_where outside = { .stream = 7, .slot = 9, .flags = CAPKM_WHERE_SLOT };
+	uint64_t w, graph;
+
+	OK(capkm_window_prepare(self->c, &owner, &o, &w, &err));
+	OK(capkm_window_begin(self->c, &owner, 0, NULL, &err));
+	OK(write_well(self->c, &owner, &self->a));
+	OK(write_well(self->c, &outside, &self->b));
+	q.window = w;
+	OK(capkm_window_query(self->c, &q, &err));
+	ASSERT_EQ(1, q.out_strict);
+	ASSERT_EQ(1, q.out_escaped);
+	ASSERT_EQ(1, q.out_doomed);
+	REFUSED(-ESTALE, capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	/* Without it, it is only counted. */
+	w = record(self->c, &self->a);
+	OK(write_well(self->c, &outside, &self->b));
+	q.window = w;
+	OK(capkm_window_query(self->c, &q, &err));
+	ASSERT_EQ(1, q.out_escaped);
+	OK(capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	o.flags = 2;
+	REFUSED(-EOPNOTSUPP, capkm_window_prepare(self->c, &owner, &o, &w, &err));
+}
+
+/* capkm_window_abort(): whatever is there, or this one only */
+TEST_F(library, abort_by_id)
+{
+	uint64_t w = record(self->c, &self->a), aborted = 9;
+
+	REFUSED(-ENOENT, capkm_window_abort(self->c, &owner, w + 1, &aborted, &err));
+	BEGINS(err.text, "window_abort: stream 7: that window is not on the slot");
+	ASSERT_EQ(9, aborted);
+	ASSERT_EQ(CAPKM_WINDOW_CAPTURE, window_state(self->c, w));
+	OK(capkm_window_abort(self->c, &owner, w, &aborted, &err));
+	ASSERT_EQ(w, aborted);
+	REFUSED(-ENOENT, capkm_window_abort(self->c, &owner, w, &aborted, &err));
+	OK(capkm_window_abort(self->c, &owner, 0, &aborted, &err));
+	ASSERT_EQ(0, aborted);
+}
+
+static uint64_t close_for(struct capkm *c)
+{
+	struct capkm_window_end end = { .size = sizeof(end) };
+
+	return capkm_window_end(c, &owner, 0, 0, &end, &err) ? 0 : end.out_window;
+}
+
+/* capkm_graph_update(): replaced, refused by us, refused by the driver */
+TEST_F(library, graph_update)
+{
+	struct capkm_report r[2];
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer, .reports = r, .reports_len = 2);
+	struct capkm_claim claims[4];
+	struct capkm_graph_query q = {
+		.size = sizeof(q), .claims_uptr = (uintptr_t)claims, .claims_len = 4,
+	};
+	uint64_t w, graph, other_graph;
+	uint32_t result;
+
+	ASSERT_NE(0, record(self->c, &self->a));
+	OK(capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	w = record(self->c, &self->b);
+	REFUSED(-EINVAL, capkm_graph_update(self->c, graph, w, 0, &a, &err));
+	BEGINS(err.text, "graph_update: graph ");
+	SAYS("not closed");
+	ASSERT_EQ(w, close_for(self->c));
+	OK(capkm_graph_replay_begin(self->c, graph, NULL, NULL, &result, NULL, &err));
+	REFUSED(-EBUSY, capkm_graph_update(self->c, graph, w, 0, &a, &err));
+	SAYS("being replayed");
+	OK(capkm_graph_replay_end(self->c, graph, 0, &err));
+	OK(capkm_graph_update(self->c, graph, w, CAPKM_GRAPH_UPDATE_F_FAILED, &a, &err));
+	OK(capkm_graph_update(self->c, graph, w, 0, &a, &err));
+	ASSERT_EQ(CAPKM_CLEAN, a.out_result);
+	ASSERT_EQ(CAPKM_WINDOW_SEALED, window_state(self->c, w));
+	q.graph = graph;
+	OK(capkm_graph_query(self->c, &q, &err));
+	ASSERT_EQ(1, q.out_writes);
+	ASSERT_EQ(self->b.buffer, claims[0].buffer);
+	ASSERT_EQ(1, q.out_updates);
+	ASSERT_EQ(1, q.out_failed_updates);
+	/* A doomed window updates nothing. */
+	w = record(self->c, &self->a);
+	OK(capkm_window_fail(self->c, w, 0, "launch", WITH(struct capkm_cause,
+			     .text = "spoilt"), &err));
+	ASSERT_EQ(w, close_for(self->c));
+	OK(capkm_graph_update(self->c, graph, w, 0, &a, &err));
+	ASSERT_EQ(CAPKM_REFUSED, a.out_result);
+	ASSERT_EQ(2, a.out_reports);
+	ASSERT_STREQ("spoilt", (char *)r[1].text);
+	OK(capkm_graph_query(self->c, &q, &err));
+	ASSERT_EQ(self->b.buffer, claims[0].buffer);
+	REFUSED(-ENOENT, capkm_graph_update(self->c, 1ull << 40, w, 0, &a, &err));
+	ASSERT_NE(0, record(self->c, &self->a));
+	OK(capkm_window_close(self->c, &owner, &other_graph, NULL, &err));
+	ASSERT_NE(graph, other_graph);
+}
+
+/* ------------------------------------------------------------------ waiting */
+
+static void *close_later(void *arg)
+{
+	struct delayed *d = arg;
+	uint64_t graph;
+
+	usleep(d->ms * 1000);
+	return capkm_window_close(d->c, &owner, &graph, NULL, NULL) ? "close" : NULL;
+}
+
+/* capkm_window_wait(): until it has left its slot, or the time is over */
+TEST_F(library, window_wait)
+{
+	struct capkm_window_wait wait = { .size = sizeof(wait) };
+	struct delayed d = { self->c, NULL, 30 };
+	pthread_t t;
+	uint64_t w;
+	void *rc;
+
+	/* No window: nothing to wait for. */
+	wait.timeout_ns = UINT64_MAX;
+	OK(capkm_window_wait(self->c, &wait, &err));
+	ASSERT_EQ(capkm_stream_current(), wait.place.stream);
+	ASSERT_EQ(0, wait.out_window);
+	w = record(self->c, &self->a);
+	wait = (struct capkm_window_wait){ .size = sizeof(wait), .window = w,
+					   .timeout_ns = 20000000 };
+	REFUSED(-ETIMEDOUT, capkm_window_wait(self->c, &wait, &err));
+	BEGINS(err.text, "window_wait: window ");
+	SAYS("still on its slot");
+	wait.timeout_ns = UINT64_MAX;
+	ASSERT_EQ(0, pthread_create(&t, NULL, close_later, &d));
+	OK(capkm_window_wait(self->c, &wait, &err));
+	ASSERT_EQ(w, wait.out_window);
+	ASSERT_TRUE(wait.out_state == CAPKM_WINDOW_SEALED ||
+		    wait.out_state == CAPKM_WINDOW_CLOSING);
+	ASSERT_EQ(CAPKM_KIND_NONE, wait.out_kind);
+	pthread_join(t, &rc);
+	ASSERT_EQ(NULL, rc);
+	OK(capkm_window_wait(self->c, &wait, &err));
+	ASSERT_EQ(CAPKM_WINDOW_SEALED, wait.out_state);
+	wait.window = 1ull << 40;
+	REFUSED(-ENOENT, capkm_window_wait(self->c, &wait, &err));
+	wait.window = w;
+	wait.place.stream = 7;
+	REFUSED(-EINVAL, capkm_window_wait(self->c, &wait, &err));
+	SAYS("not both");
+}
+
+static void nothing(int signal)
+{
+}
+
+static void *disturb(void *arg)
+{
+	const pthread_t *whom = arg;
+
+	usleep(50000);
+	return pthread_kill(*whom, SIGUSR1) ? "kill" : NULL;
+}
+
+/* A signal ends a wait, and what is left of the time comes with it */
+TEST_F(library, interrupted)
+{
+	const struct sigaction sa = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+	struct capkm_window_wait wait = { .size = sizeof(wait), .timeout_ns = 100000000000 };
+	struct capkm_event event;
+	pthread_t me = pthread_self(), t;
+	uint32_t got = 9;
+	void *rc;
+
+	if (t_embedded())
+		SKIP(return, "nothing interrupts an embedded wait");
+	sigaction(SIGUSR1, &sa, NULL);
+	wait.window = record(self->c, &self->a);
+	ASSERT_NE(0, wait.window);
+	ASSERT_EQ(0, pthread_create(&t, NULL, disturb, &me));
+	REFUSED(-EINTR, capkm_window_wait(self->c, &wait, &err));
+	SAYS("a signal came");
+	ASSERT_GT(100000000000, wait.timeout_ns);
+	ASSERT_LT(0, wait.timeout_ns);
+	pthread_join(t, &rc);
+	ASSERT_EQ(NULL, rc);
+	do {
+		OK(capkm_events_read(self->c, &event, 1, 100000, &got, &err));
+	} while (event.type != CAPKM_EVENT_WINDOW_BEGUN);
+	ASSERT_EQ(0, pthread_create(&t, NULL, disturb, &me));
+	REFUSED(-EINTR, capkm_events_read(self->c, &event, 1, 100000, &got, &err));
+	SAYS("a signal came");
+	pthread_join(t, &rc);
+}
+
+/* ------------------------------------------------------------------- events */
+
+static void *prepare_later(void *arg)
+{
+	struct delayed *d = arg;
+
+	usleep(d->ms * 1000);
+	return capkm_window_prepare(d->c, &owner, NULL, NULL, NULL) ? "prepare" : NULL;
+}
+
+/* capkm_events_read(): each once, in order, waited for as long as asked */
+TEST_F(library, events)
+{
+	static const uint32_t life[] = {
+		CAPKM_EVENT_WINDOW_PREPARED, CAPKM_EVENT_WINDOW_BEGUN, CAPKM_EVENT_WINDOW_SEALED,
+	};
+	struct capkm *idle = new_handle(NULL);
+	struct capkm_event e[8];
+	struct delayed d = { self->c, NULL, 30 };
+	uint64_t w, graph, number;
+	uint32_t got = 9, n;
+	pthread_t t;
+	void *rc;
+
+	REFUSED(-ENOTCONN, capkm_events_read(idle, e, 8, 0, &got, &err));
+	BEGINS(err.text, "events_read: ");
+	SAYS("no domain yet");
+	capkm_close(idle);
+	REFUSED(-EINVAL, capkm_events_read(self->c, e, 0, 0, &got, &err));
+	REFUSED(-ETIMEDOUT, capkm_events_read(self->c, e, 8, 0, &got, &err));
+	REFUSED(-ETIMEDOUT, capkm_events_read(self->c, e, 8, 20, &got, &err));
+	SAYS("nothing has happened");
+	ASSERT_EQ(9, got);
+	w = record(self->c, &self->a);
+	OK(capkm_window_close(self->c, &owner, &graph, NULL, &err));
+	for (n = 0; n < 3; n += got) {
+		OK(capkm_events_read(self->c, &e[n], n ? 8 - n : 1, 10000, &got, &err));
+		ASSERT_LT(0, got);
+		ASSERT_GE(n ? 8 - n : 1, got);
+	}
+	ASSERT_EQ(3, n);
+	for (n = 0; n < 3; n++) {
+		ASSERT_EQ(sizeof(e[n]), e[n].size);
+		ASSERT_EQ(life[n], e[n].type) {
+			TH_LOG("it is \"%s\"", capkm_event_name(e[n].type));
+		}
+		ASSERT_EQ(w, e[n].window);
+		ASSERT_EQ(0, e[n].lost);
+		ASSERT_EQ(e[0].number + n, e[n].number);
+		ASSERT_EQ(owner.stream, e[n].stream);
+		ASSERT_EQ(capkm_session_id(self->c), e[n].session);
+	}
+	ASSERT_EQ(graph, e[2].graph);
+	number = e[2].number;
+	REFUSED(-ETIMEDOUT, capkm_events_read(self->c, e, 8, 0, &got, &err));
+	/* For a time, and for ever. */
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, pthread_create(&t, NULL, prepare_later, &d));
+		OK(capkm_events_read(self->c, e, 8, i ? -1 : 100000, &got, &err));
+		ASSERT_EQ(CAPKM_EVENT_WINDOW_PREPARED, e[0].type);
+		ASSERT_EQ(++number, e[0].number);
+		pthread_join(t, &rc);
+		ASSERT_EQ(NULL, rc);
+		OK(capkm_window_abort(self->c, &owner, 0, NULL, &err));
+		OK(capkm_events_read(self->c, e, 8, 10000, &got, &err));
+		ASSERT_EQ(CAPKM_EVENT_WINDOW_REFUSED, e[0].type);
+		number++;
+	}
+	OK(capkm_domain_destroy(self->c, 0, 0, &err));
+	OK(capkm_events_read(self->c, e, 8, -1, &got, &err));
+	ASSERT_EQ(0, got);
+}
+
+/* Events that were overwritten are counted; failures only for who wants them */
+TEST(events_lost)
+{
+	const struct capkm_limit_value few = { .limit = CAPKM_LIMIT_EVENTS, .value = 4 };
+	struct capkm *c = new_handle(NULL), *d = new_handle(NULL);
+	struct capkm_event e[8];
+	struct capkm_claim claim;
+	uint32_t got = 0;
+	uint64_t f;
+
+	OK(capkm_domain_create(c, NULL, WITH(struct capkm_domain_opts, .limits = &few,
+			       .limits_len = 1), &err));
+	OK(capkm_domain_attach(d, NULL, WITH(struct capkm_domain_opts,
+			       .domain = capkm_domain_id(c),
+			       .flags = CAPKM_DOMAIN_OPTS_FAILURE_EVENTS), &err));
+	claim = new_buffer(c, "a");
+	f = fail(c, &claim, "x");
+	OK(capkm_written(c, &claim, 1, &err));
+	OK(capkm_events_read(d, e, 8, 10000, &got, &err));
+	ASSERT_EQ(CAPKM_EVENT_FAILURE_MINTED, e[0].type);
+	ASSERT_EQ(f, e[0].failure);
+	ASSERT_EQ(CAPKM_KIND_LAUNCH, e[0].kind);
+	if (got == 1)
+		OK(capkm_events_read(d, &e[1], 7, 10000, &got, &err));
+	ASSERT_EQ(CAPKM_EVENT_FAILURE_PRUNED, e[1].type);
+	REFUSED(-ETIMEDOUT, capkm_events_read(c, e, 8, 0, &got, &err));
+	for (int i = 0; i < 3; i++) {
+		OK(capkm_window_prepare(c, &owner, NULL, NULL, &err));
+		OK(capkm_window_abort(c, &owner, 0, NULL, &err));
+	}
+	OK(capkm_events_read(d, e, 8, 10000, &got, &err));
+	ASSERT_EQ(2, e[0].lost);
+	capkm_close(d);
+	capkm_close(c);
+	t_no_leaks();
+}
+
+/* ------------------------------------------------------------------- limits */
+
+/* A handle with a domain of its own, in which @limit is @value. */
+static struct capkm *limited(uint32_t limit, uint64_t value)
+{
+	const struct capkm_limit_value one = { .limit = limit, .value = value };
+	struct capkm *c = new_handle(NULL);
+	int rc = capkm_domain_create(c, NULL, WITH(struct capkm_domain_opts, .limits = &one,
+				     .limits_len = 1), &err);
+
+	if (rc)
+		t_die("domain_create: %d (%s)", rc, err.text);
+	return c;
+}
+
+#define AT_LIMIT(rc, nr, value, call) do {				\
+	char said_[100];						\
+									\
+	snprintf(said_, sizeof(said_), "limit '%s' (%d) is reached",	\
+		 capkm_limit_name(nr), value);				\
+	REFUSED(rc, call);						\
+	SAYS(said_);							\
+	ASSERT_EQ(nr, err.limit);					\
+	capkm_close(c);							\
+} while (0)
+
+/* Errors: which limit, and how many, of each that a call can meet */
+TEST(limits)
+{
+	struct capkm_window_opts o = CAPKM_OPTS(struct capkm_window_opts);
+	const struct capkm_where gpus[2] = { { .stream = 1, .device = { 1 } },
+					     { .stream = 1, .device = { 2 } } };
+	const struct capkm_retained bytes = { .address = 4096, .bytes = 1 };
+	struct capkm_claim a, parts[2];
+	struct capkm_scope s;
+	struct capkm *c;
+	uint64_t id, w;
+
+	c = limited(CAPKM_LIMIT_STREAMS, 1);
+	OK(capkm_stream_create(c, NULL, &id, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_STREAMS, 1, capkm_stream_create(c, NULL, &id, &err));
+
+	c = limited(CAPKM_LIMIT_BUFFERS, 1);
+	new_buffer(c, "a");
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_BUFFERS, 1, capkm_buffer_create(c, 1, NULL, &id, &err));
+	SAYS("close some");
+
+	c = limited(CAPKM_LIMIT_SCOPES, 1);
+	a = new_buffer(c, "a");
+	OK(capkm_scope_enter(c, NULL, NULL, 0, &a, 1, NULL, &s, NULL, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_SCOPES, 1,
+		 capkm_scope_enter(c, NULL, NULL, 0, &a, 1, NULL, &s, NULL, &err));
+
+	c = limited(CAPKM_LIMIT_RANGES, 1);
+	a = new_buffer(c, "a");
+	parts[0] = (struct capkm_claim){ a.buffer, 0, 4 };
+	parts[1] = (struct capkm_claim){ a.buffer, 8, 12 };
+	AT_LIMIT(-ENOSPC, CAPKM_LIMIT_RANGES, 1, capkm_taint(c, parts, 2, 0, NULL, NULL, &err));
+
+	c = limited(CAPKM_LIMIT_WINDOWS, 1);
+	OK(capkm_window_prepare(c, &owner, NULL, NULL, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_WINDOWS, 1,
+		 capkm_window_prepare(c, &aside, NULL, NULL, &err));
+	BEGINS(err.text, "graph_prepare: stream 8: limit ");
+
+	c = limited(CAPKM_LIMIT_OPEN_WINDOWS, 1);
+	OK(capkm_window_prepare(c, &owner, NULL, NULL, &err));
+	AT_LIMIT(-ENOSPC, CAPKM_LIMIT_OPEN_WINDOWS, 1,
+		 capkm_window_prepare(c, &aside, NULL, NULL, &err));
+
+	c = limited(CAPKM_LIMIT_DEVICES, 1);
+	OK(capkm_scope_enter(c, &gpus[0], NULL, 0, NULL, 0, NULL, &s, NULL, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_DEVICES, 1,
+		 capkm_scope_enter(c, &gpus[1], NULL, 0, NULL, 0, NULL, &s, NULL, &err));
+
+	c = limited(CAPKM_LIMIT_CLAIMS, 1);
+	a = new_buffer(c, "a");
+	parts[0] = (struct capkm_claim){ a.buffer, 0, 4 };
+	parts[1] = (struct capkm_claim){ a.buffer, 8, 12 };
+	w = record(c, &parts[0]);
+	ASSERT_NE(0, w);
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_CLAIMS, 1,
+		 capkm_window_record(c, w, NULL, 0, &parts[1], 1, 0, &err));
+
+	c = limited(CAPKM_LIMIT_RETAINED, 1);
+	a = new_buffer(c, "a");
+	w = record(c, &a);
+	OK(capkm_window_retain(c, w, &bytes, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_RETAINED, 1, capkm_window_retain(c, w, &bytes, &err));
+
+	c = limited(CAPKM_LIMIT_MEMBERS, 1);
+	a = new_buffer(c, "a");
+	w = record(c, &a);
+	OK(capkm_window_join(c, w, &aside, 0, NULL, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_MEMBERS, 1, capkm_window_join(c, w,
+		 &(struct capkm_where){ .stream = 9 }, 0, NULL, &err));
+
+	c = limited(CAPKM_LIMIT_DEPTH, 1);
+	a = new_buffer(c, "a");
+	o.parent = record(c, &a);
+	OK(capkm_window_prepare(c, &aside, &o, &o.parent, &err));
+	OK(capkm_window_begin(c, &aside, 0, NULL, &err));
+	AT_LIMIT(-EDQUOT, CAPKM_LIMIT_DEPTH, 1, capkm_window_prepare(c,
+		 &(struct capkm_where){ .stream = 9 }, &o, NULL, &err));
+	t_no_leaks();
+}
+
+/* capkm_window_close(): a window that meets a limit is refused, and says which */
+TEST(limit_of_graphs)
+{
+	struct capkm *c = limited(CAPKM_LIMIT_GRAPHS, 1);
+	struct capkm_claim a = new_buffer(c, "a");
+	uint64_t graph, w;
+
+	ASSERT_NE(0, record(c, &a));
+	OK(capkm_window_close(c, &owner, &graph, NULL, &err));
+	w = record(c, &a);
+	REFUSED(-EDQUOT, capkm_window_close(c, &owner, &graph, NULL, &err));
+	SAYS("limit 'graphs of a client' (1) is reached");
+	ASSERT_EQ(CAPKM_LIMIT_GRAPHS, err.limit);
+	ASSERT_EQ(CAPKM_WINDOW_REFUSED, window_state(c, w));
+	capkm_close(c);
+	t_no_leaks();
+}
+
+/* Limits: asked for, set, and of a domain that does not let in */
+TEST(limit_values)
+{
+	struct capkm_limit_value v[CAPKM_LIMITS], one = { .limit = CAPKM_LIMIT_SESSIONS,
+							  .value = 1 };
+	struct capkm_info i = { .size = sizeof(i), .limits_uptr = (uintptr_t)v,
+				.limits_len = CAPKM_LIMITS };
+	struct capkm_domain_query q = { .size = sizeof(q), .limits_uptr = (uintptr_t)v,
+					.limits_len = CAPKM_LIMITS };
+	struct capkm_domain_opts o = CAPKM_OPTS(struct capkm_domain_opts, .limits = &one,
+						.limits_len = 1);
+	struct capkm *c = new_handle(NULL), *d = new_handle(NULL);
+	uint64_t value = 0, usual;
+
+	OK(capkm_info(c, &i, &err));
+	ASSERT_EQ(CAPKM_LIMITS - 1, i.out_limits);
+	OK(capkm_limit(c, CAPKM_LIMIT_SESSIONS, &usual, &err));
+	ASSERT_EQ(CAPKM_LIMIT_SESSIONS, v[CAPKM_LIMIT_SESSIONS - 1].limit);
+	ASSERT_EQ(v[CAPKM_LIMIT_SESSIONS - 1].value, usual);
+	ASSERT_LT(1, usual);
+	REFUSED(-EINVAL, capkm_limit(c, CAPKM_LIMITS, &value, &err));
+	BEGINS(err.text, "limit: 23 ");
+	OK(capkm_domain_create(c, NULL, &o, &err));
+	OK(capkm_limit(c, CAPKM_LIMIT_SESSIONS, &value, &err));
+	ASSERT_EQ(1, value);
+	OK(capkm_domain_query(c, &q, &err));
+	ASSERT_EQ(CAPKM_LIMITS - 1, q.out_limits);
+	ASSERT_EQ(1, v[CAPKM_LIMIT_SESSIONS - 1].value);
+	/* Of another domain only its name is known. */
+	REFUSED(-ENOSPC, capkm_domain_attach(d, NULL, WITH(struct capkm_domain_opts,
+			 .domain = capkm_domain_id(c)), &err));
+	SAYS("limit 'sessions of a domain' is reached");
+	ASSERT_EQ(CAPKM_LIMIT_SESSIONS, err.limit);
+	/* Not every limit, nor for everybody. */
+	one.limit = CAPKM_LIMIT_DOMAINS;
+	REFUSED(-EINVAL, capkm_domain_create(d, NULL, &o, &err));
+	SAYS("limit 'domains of a user'");
+	ASSERT_EQ(CAPKM_LIMIT_DOMAINS, err.limit);
+	one = (struct capkm_limit_value){ .limit = CAPKM_LIMIT_SESSIONS, .value = usual + 1 };
+	if (geteuid()) {
+		REFUSED(-EPERM, capkm_domain_create(d, NULL, &o, &err));
+		SAYS("administrator");
+		ASSERT_EQ(CAPKM_LIMIT_SESSIONS, err.limit);
+	} else {
+		OK(capkm_domain_open(d, NULL, &o, &err));
+		OK(capkm_limit(d, CAPKM_LIMIT_SESSIONS, &value, &err));
+		ASSERT_EQ(usual + 1, value);
+	}
+	capkm_close(d);
+	capkm_close(c);
+	t_no_leaks();
+}
+
 /* -------------------------------------------------------------------- texts */
 
 static int skip(struct capkm *c, const struct capkm_claim *reads,
@@ -1471,12 +2423,19 @@ struct heritage {
 static int in_child(struct heritage *h)
 {
 	struct capkm_domain_query q = { .size = sizeof(q) };
+	struct capkm_info i = { .size = sizeof(i) };
+	struct capkm_window_wait wait = { .size = sizeof(wait), .window = h->window };
+	struct capkm_event event;
+	struct capkm_write_set *set;
 	struct capkm_scope s = { 0 };
 	char dst[BYTES], src[BYTES] = "";
 	struct capkm *c;
 	uint64_t id = 0;
 	uint32_t result;
 
+	CANCELED(capkm_info(h->c, &i, &err));
+	CANCELED(capkm_limit(h->c, CAPKM_LIMIT_BUFFERS, &id, &err));
+	CANCELED(capkm_write_set_get(h->c, &set, &err));
 	CANCELED(capkm_domain_query(h->c, &q, &err));
 	CANCELED(capkm_domain_open(h->c, "x", NULL, &err));
 	CANCELED(capkm_domain_destroy(h->c, 0, CAPKM_DOMAIN_DESTROY_F_FORCE, &err));
@@ -1497,6 +2456,13 @@ static int in_child(struct heritage *h)
 	CANCELED(capkm_graph_replay_begin(h->c, h->graph, NULL, NULL, &result, NULL, &err));
 	CANCELED(capkm_graph_destroy(h->c, h->graph, &err));
 	CANCELED(capkm_failure_text(h->c, 1, 0, dst, sizeof(dst), &err));
+	CANCELED(capkm_stream_destroy(h->c, 0, NULL, &err));
+	CANCELED(capkm_confirm(h->c, NULL, 0, NULL, &err));
+	CANCELED(capkm_stream_fault(h->c, NULL, NULL, NULL, NULL, &err));
+	CANCELED(capkm_window_join(h->c, h->window, NULL, 0, NULL, &err));
+	CANCELED(capkm_window_wait(h->c, &wait, &err));
+	CANCELED(capkm_graph_update(h->c, h->graph, h->window, 0, NULL, &err));
+	CANCELED(capkm_events_read(h->c, &event, 1, 0, &result, &err));
 	if (capkm_call(h->c, CAPKM_NR_DOMAIN_QUERY, &q) != -ECANCELED)
 		return 3;
 	if (capkm_stream_current() == 0)
@@ -1562,6 +2528,206 @@ TEST_F(library, fork)
 	OK(capkm_scope_exit(self->c, &h.s, 0, &err));
 	OK(capkm_read(self->c, &a, dst, src, NULL, &err));
 	OK(capkm_window_close(self->c, &owner, &h.graph, NULL, &err));
+}
+
+/* ------------------------------------------------------------------ joining */
+
+/* What is left of a handle's descriptor in a program that the process becomes. */
+static bool leaks_into_program(void)
+{
+	return !system("ls -l /proc/self/fd 2>/dev/null | grep -q /dev/capkm");
+}
+
+/* C82: every descriptor is close-on-exec */
+TEST(close_on_exec)
+{
+	struct capkm *c, *d;
+	int fd;
+
+	if (t_embedded())
+		SKIP(return, "an embedded handle has no descriptor");
+	c = new_handle(NULL);
+	fd = dup(capkm_fd(c));
+	ASSERT_LE(0, fd);
+	ASSERT_TRUE(leaks_into_program());
+	OK(capkm_open_fd(fd, NULL, &d, &err));
+	close(fd);
+	ASSERT_NE(fd, capkm_fd(d));
+	ASSERT_EQ(FD_CLOEXEC, fcntl(capkm_fd(d), F_GETFD));
+	ASSERT_FALSE(leaks_into_program());
+	capkm_close(d);
+	capkm_close(c);
+}
+
+/* What a child says of itself. */
+#define CHILD(cond) do {						\
+	if (!(cond)) {							\
+		fprintf(stderr, "# %d: not so in the child: " #cond ": %s\n", \
+			__LINE__, err.text);				\
+		return 1;						\
+	}								\
+} while (0)
+
+static int join_in_child(struct heritage *h)
+{
+	struct capkm_domain_query q = { .size = sizeof(q) };
+	const uint64_t session = capkm_session_id(h->c);
+	struct capkm_claim mine = { .end = BYTES };
+	char dst[BYTES], src[BYTES] = "";
+	struct capkm_scope s;
+	uint64_t id, w;
+
+	CHILD(capkm_domain_query(h->c, &q, &err) == -ECANCELED);
+	CHILD(strstr(err.text, "capkm_join()"));
+	CHILD(!capkm_join(h->c, &err));
+	CHILD(!capkm_join(h->c, &err));
+	CHILD(capkm_session_id(h->c) == session);
+	CHILD(!capkm_domain_query(h->c, &q, &err) && q.out_clients == 2 && q.out_sessions == 1);
+	/* The session's buffers, and windows of its own: on the same slot. */
+	w = record(h->c, h->a);
+	CHILD(w && w != h->window);
+	CHILD(!capkm_window_close(h->c, &owner, &id, NULL, &err));
+	CHILD(!capkm_scope_enter(h->c, NULL, NULL, 0, h->a, 1, NULL, &s, NULL, &err));
+	CHILD(!capkm_scope_exit(h->c, &s, CAPKM_SCOPE_EXIT_F_COMPLETE, &err));
+	CHILD(!capkm_buffer_create(h->c, BYTES, NULL, &id, &err));
+	mine.buffer = id;
+	CHILD(!capkm_read(h->c, &mine, dst, src, NULL, &err));
+	/* What the parent has open stays the parent's. */
+	CHILD(capkm_scope_exit(h->c, &h->s, 0, &err) == -EPERM);
+	CHILD(capkm_window_seal(h->c, h->window, 0, &id, NULL, &err) == -EPERM);
+	/* Left open, for its end. */
+	CHILD(!capkm_scope_enter(h->c, NULL, NULL, 0, &mine, 1, NULL, &s, NULL, &err));
+	return 0;
+}
+
+static int no_join_in_child(struct heritage *h)
+{
+	CHILD(capkm_join(h->c, &err) == -ECANCELED && err.err == -ECANCELED);
+	CHILD(strstr(err.text, "embedded"));
+	CHILD(capkm_domain_query(h->c, NULL, &err) == -ECANCELED);
+	return 0;
+}
+
+static int run_child(int (*fn)(struct heritage *), struct heritage *h)
+{
+	int status = -1;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		int rc = fn(h);
+
+		fflush(NULL);
+		syscall(SYS_exit_group, rc);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+/* C81 capkm_join(): a child becomes a client of its parent's session, if it can */
+TEST_F(library, join_after_fork)
+{
+	struct heritage h = { .c = self->c, .a = &self->a };
+
+	h.window = record(self->c, &self->b);
+	ASSERT_NE(0, h.window);
+	OK(capkm_scope_enter(self->c, NULL, NULL, 0, &self->b, 1, NULL, &h.s, NULL, &err));
+	OK(capkm_join(self->c, &err));
+	ASSERT_EQ(1, counts(self->c).out_clients);
+	ASSERT_EQ(0, run_child(t_embedded() ? no_join_in_child : join_in_child, &h));
+	/* Its end is nothing to the parent. */
+	ASSERT_EQ(1, counts(self->c).out_clients);
+	ASSERT_EQ(1, counts(self->c).out_scopes);
+	ASSERT_EQ(CAPKM_WINDOW_CAPTURE, window_state(self->c, h.window));
+	OK(capkm_scope_exit(self->c, &h.s, 0, &err));
+	OK(capkm_window_close(self->c, &owner, &h.graph, NULL, &err));
+}
+
+static int only_ask(struct heritage *h)
+{
+	struct capkm_domain_query q = { .size = sizeof(q) };
+	struct capkm_window_query w = { .size = sizeof(w), .window = h->window };
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer);
+	struct capkm *c;
+	uint64_t id;
+
+	CHILD(!capkm_open_fd(capkm_fd(h->c), WITH(struct capkm_open_opts,
+			     .flags = CAPKM_OPEN_OPTS_NO_JOIN), &c, &err));
+	CHILD(capkm_domain_id(c) == capkm_domain_id(h->c));
+	CHILD(capkm_session_id(c) == capkm_session_id(h->c));
+	CHILD(!capkm_domain_query(c, &q, &err) && q.out_clients == 1);
+	CHILD(!capkm_window_query(c, &w, &err) && w.out_state == CAPKM_WINDOW_CAPTURE);
+	CHILD(!capkm_check(c, h->a, 1, &a, &err) && a.out_result == CAPKM_CLEAN);
+	CHILD(capkm_buffer_create(c, 1, NULL, &id, &err) == -EPERM);
+	CHILD(capkm_stream_create(c, NULL, &id, &err) == -EPERM);
+	CHILD(!capkm_join(c, &err));
+	CHILD(!capkm_buffer_create(c, 1, NULL, &id, &err));
+	CHILD(!capkm_domain_query(c, &q, &err) && q.out_clients == 2);
+	capkm_close(c);
+	/* And at once. */
+	CHILD(!capkm_open_fd(capkm_fd(h->c), NULL, &c, &err));
+	CHILD(!write_well(c, NULL, h->a));
+	capkm_close(c);
+	return 0;
+}
+
+/* capkm_open_fd(): a handle from a descriptor that came some way */
+TEST_F(library, open_fd)
+{
+	struct heritage h = { .c = self->c, .a = &self->a };
+	struct capkm *c = (void *)1;
+	int fd;
+
+	REFUSED(-EBADF, capkm_open_fd(9999, NULL, &c, &err));
+	BEGINS(err.text, "open: descriptor 9999: ");
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	REFUSED(-ENOTTY, capkm_open_fd(fd, NULL, &c, &err));
+	SAYS("not a capkm device");
+	REFUSED(-EINVAL, capkm_open_fd(fd, WITH(struct capkm_open_opts,
+			 .flags = CAPKM_OPEN_OPTS_NO_JOIN << 1), &c, &err));
+	/* For this one only. */
+	REFUSED(-EINVAL, capkm_open(t_transport(), WITH(struct capkm_open_opts,
+			 .flags = CAPKM_OPEN_OPTS_NO_JOIN), &c, &err));
+	close(fd);
+	ASSERT_EQ((void *)1, c);
+	if (t_embedded())
+		return;
+	OK(capkm_open_fd(capkm_fd(self->c), NULL, &c, &err));
+	ASSERT_EQ(capkm_session_id(self->c), capkm_session_id(c));
+	ASSERT_EQ(1, counts(c).out_clients);
+	OK(write_well(c, NULL, &self->a));
+	capkm_close(c);
+	OK(write_well(self->c, NULL, &self->a));
+	h.window = record(self->c, &self->b);
+	ASSERT_EQ(0, run_child(only_ask, &h));
+	ASSERT_EQ(1, counts(self->c).out_clients);
+}
+
+/* capkm_join(): without a domain, and to the limit; another process, played */
+TEST_F(library, join_played)
+{
+	struct capkm_limit_value two = { .limit = CAPKM_LIMIT_CLIENTS, .value = 2 };
+	struct capkm *c;
+	uint64_t id;
+
+	if (!t_embedded())
+		SKIP(return, "processes are played on the embedded transport only");
+	c = new_handle(NULL);
+	OK(capkm_domain_create(c, NULL, WITH(struct capkm_domain_opts, .limits = &two,
+			       .limits_len = 1, .max_streams = 5), &err));
+	capkm_test_become(1001);
+	REFUSED(-EPERM, capkm_buffer_create(c, 1, NULL, &id, &err));
+	OK(capkm_join(c, &err));
+	ASSERT_EQ(2, counts(c).out_clients);
+	OK(capkm_buffer_create(c, 1, NULL, &id, &err));
+	capkm_test_become(1002);
+	REFUSED(-EDQUOT, capkm_join(c, &err));
+	BEGINS(err.text, "join: limit 'clients of a session' (2) is reached");
+	ASSERT_EQ(CAPKM_LIMIT_CLIENTS, err.limit);
+	capkm_test_become(0);
+	capkm_test_die(c, 1001);
+	ASSERT_EQ(1, counts(c).out_clients);
+	capkm_close(c);
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -1637,6 +2803,7 @@ TEST_F_TIMEOUT(library, threads, 120)
 		.c = self->c, .shared = { self->a, self->b },
 		.rounds = t_param("CAPKM_ROUNDS", 2000, 2000),
 	};
+	const uint8_t host[16] = { 0 };
 	struct capkm_domain_query q;
 
 	for (int i = 0; i < WORKERS; i++)
@@ -1647,6 +2814,9 @@ TEST_F_TIMEOUT(library, threads, 120)
 		OK(write_well(self->c, NULL, &w.own[i]));
 	OK(write_well(self->c, NULL, &self->a));
 	OK(write_well(self->c, NULL, &self->b));
+	q = counts(self->c);
+	ASSERT_EQ(WORKERS + 2, q.out_unconfirmed);
+	OK(capkm_confirm_device(self->c, host, q.out_sequence, NULL, &err));
 	q = counts(self->c);
 	ASSERT_EQ(0, q.out_scopes);
 	ASSERT_EQ(0, q.out_claims);
