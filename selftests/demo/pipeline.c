@@ -9,6 +9,9 @@
  *					holds them until SIGTERM
  *	pipeline worker [--halt] BLOCKS	decodes blocks, one scope each; with
  *					--halt stays in the middle of the last
+ *	pipeline device [--halt] BLOCKS	the same as on a device: issues the work
+ *					in scopes, and confirms it when it is
+ *					done; with --halt it is never done
  *	pipeline capture [--halt] BLOCKS
  *					records the decoding from two threads,
  *					then replays it; with --halt stays there
@@ -19,6 +22,8 @@
  *					middle of its copy for another writer
  *	pipeline await BLOCK		until the coordinator has seen a process
  *					halt in that block
+ *
+ * The consumer waits for what is not confirmed, and is refused it.
  *
  * BLOCKS is 7 or 4-9.  Exit status: 0; 1 if consume was refused a block; 2 for
  * everything that should not happen.
@@ -450,6 +455,53 @@ static int worker(int argc, char **argv)
 	return 0;
 }
 
+/* ---- device ---- */
+
+/* All that is known of the work when its scope is left is that it was issued. */
+static void issue(struct peer *p, uint32_t n)
+{
+	struct capkm_scope scope = enter(p, n);
+	const uint64_t id = scope.id;
+
+	need(capkm_scope_exit(p->c, &scope, 0, &err));
+	say("block %u: issued in scope %" PRIu64 " of stream %" PRIu64, n, id,
+	    p->stream);
+}
+
+/* What the stream has issued is done, all of it: the device is synchronised. */
+static void synchronise(struct peer *p)
+{
+	for (uint32_t n = p->first; n <= p->last; n++) {
+		if (!decode(p, n, NULL))
+			die("block %u: %s", n, damaged.text);
+		atomic_fetch_add(&p->header->block[n].written, 1);
+	}
+}
+
+static int device(int argc, char **argv)
+{
+	bool halt_there = take_option(&argc, &argv, "--halt");
+	struct peer p = { 0 };
+	uint64_t sequence;
+	char text[32];
+
+	if (argc != 1)
+		die("device [--halt] BLOCKS");
+	join_with_stream(&p, argv[0]);
+	for (uint32_t n = p.first; n <= p.last; n++)
+		issue(&p, n);
+	if (halt_there) {
+		say("the device is at work");
+		halt(&p, p.first);
+	}
+	need(capkm_stream_sequence(p.c, NULL, &sequence, &err));
+	synchronise(&p);
+	need(capkm_confirm(p.c, NULL, sequence, NULL, &err));
+	say("%s: done and confirmed", range(p.first, p.last, text));
+	capkm_close(p.c);
+	return 0;
+}
+
 /* ---- capture ---- */
 
 /* A thread that records its part of the blocks for the stream of @p. */
@@ -664,7 +716,7 @@ static int read_block(struct reader *r, uint32_t n, struct capkm_report *report)
 	const uint64_t at = n * r->p.header->stride;
 	struct capkm_read_opts opts = CAPKM_OPTS(struct capkm_read_opts,
 		.copy = copy_block, .context = r, .report = report,
-		.retry_ms = 200);
+		.flags = CAPKM_READ_OPTS_CONFIRMED, .retry_ms = 200);
 	int rc;
 
 	r->copies = 0;
@@ -822,6 +874,7 @@ static const struct {
 } commands[] = {
 	{ "serve", serve },
 	{ "worker", worker },
+	{ "device", device },
 	{ "capture", capture },
 	{ "consume", consume },
 	{ "await", await },
@@ -837,5 +890,5 @@ int main(int argc, char **argv)
 		prctl(PR_SET_NAME, role);	/* what reports will call it */
 		return commands[i].run(argc - 2, argv + 2);
 	}
-	die("serve, worker, capture, consume or await");
+	die("serve, worker, device, capture, consume or await");
 }
