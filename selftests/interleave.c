@@ -137,19 +137,19 @@ static void leave(struct play *p, int i)
 		id = t_exit_(p->cl[i], p->m.scope[i].id);
 		if (id)
 			wrong(p, "exit of %d: failure %" PRIu64, i, id);
-		m_exit(&p->m, i, M_NONE);
+		m_exit(&p->m, i, M_NONE, true, ++p->m.now);
 		break;
 	case BADLY:
 		id = t_exit_failed_(p->cl[i], p->m.scope[i].id, "badly");
 		f = m_new_failure(&p->m, id);
 		if (!id || f == M_NONE)
 			wrong(p, "exit of %d: failure %" PRIu64, i, id);
-		m_exit(&p->m, i, f);
+		m_exit(&p->m, i, f, true, ++p->m.now);
 		break;
 	default:
 		t_kill(p->cl[i]);
 		p->cl[i] = NULL;
-		m_death(&p->m, i);
+		m_death(&p->m, i, false, ++p->m.now);
 	}
 }
 
@@ -167,7 +167,7 @@ static void play(struct play *p)
 	rs.r[0] = (struct m_range){ p->b, 0, SIZE };
 	if (p->tainted) {
 		f = t_taint_(p->watch, C({ p->buffer, 0, SIZE }), 0, "before");
-		m_zero_length(&p->m, &rs, m_new_failure(&p->m, f));
+		m_zero_length(&p->m, &rs, m_new_failure(&p->m, f), NULL, ++p->m.now);
 	}
 	for (int step = 0; step < p->steps; step++) {
 		int i = p->order[step];
@@ -182,7 +182,7 @@ static void play(struct play *p)
 
 			rs.r[0] = (struct m_range){ p->b, c.start, c.end };
 			m_enter(&p->m, i, t_enter_(p->cl[i], 1, NULL, 0, &c, 1), i, 0,
-				M_NONE, M_NONE, &none, &rs);
+				1, M_NONE, M_NONE, &none, &rs, ++p->m.now);
 			entered[i] = true;
 		}
 		compare(p);
@@ -190,7 +190,7 @@ static void play(struct play *p)
 	/* Nobody is in it any more: a write releases all. */
 	t_written_(p->watch, C({ p->buffer, 0, SIZE }));
 	rs.r[0] = (struct m_range){ p->b, 0, SIZE };
-	m_zero_length(&p->m, &rs, M_NONE);
+	m_zero_length(&p->m, &rs, M_NONE, NULL, ++p->m.now);
 	compare(p);
 }
 
@@ -253,7 +253,7 @@ FIXTURE_SETUP(interleave)
 	p->watch = t_client();
 	p->domain = t_domain(p->watch);
 	p->buffer = t_shared(p->watch, SIZE);
-	p->b = m_new_buffer(&p->m, p->buffer, SIZE, true, 0);
+	p->b = m_new_buffer(&p->m, p->buffer, SIZE, true, false, 0, 0);
 	self->p = p;
 }
 

@@ -18,6 +18,11 @@
 
 #define M_BYTES		64	/* of a buffer, at most */
 #define M_BUFFERS	16
+#define M_SESSIONS	5
+#define M_CLIENTS	8
+#define M_DEVICES	3
+#define M_SLOTS		3	/* of a device */
+#define M_PLACES	(M_DEVICES * M_SLOTS)	/* slots of a client */
 #define M_SCOPES	48
 #define M_WINDOWS	32
 #define M_GRAPHS	16
@@ -31,26 +36,70 @@ enum m_what {
 	M_REPLAY,	/* @ref: graph */
 	M_FAILED,	/* @ref: failure */
 	M_RECORDED,	/* @ref: window */
+	M_UNCONFIRMED,	/* @ref: client * M_PLACES + slot */
 };
 
 struct m_claim {
 	enum m_what what;
 	int ref;
-	uint64_t enter, date;
+	/* Of an unconfirmed one: up to where its slot has to be confirmed. */
+	uint64_t enter;
+	uint64_t date;
+};
+
+/* The last writer; @tick is 0 if none is known. */
+struct m_writer {
+	uint64_t session, stream, tick;
 };
 
 struct m_byte {
 	struct m_claim *c;
 	int n, room;
+	struct m_writer writer;
+};
+
+struct m_session {
+	bool used;
+	uint64_t id;
+	int backend;
+	int clients;		/* in all its life */
+	bool lost[M_DEVICES];	/* devices that faulted when it had none any more */
+	int held[M_BUFFERS];	/* references */
+};
+
+struct m_slot {
+	uint64_t sequence;	/* of the last exit */
+	uint64_t skipped;	/* of the last work that was skipped or refused */
+	/*
+	 * The ticks of the first and the last exit that left work unconfirmed
+	 * since all was confirmed; 0 while all is.
+	 */
+	uint64_t first, last;
+};
+
+struct m_context {
+	/* It has a slot on the device; or, not said by the rules, maybe. */
+	bool used, maybe;
+	int fault;		/* until it is renewed, else M_NONE */
+	uint64_t epoch;
+};
+
+struct m_client {
+	bool used;		/* it lives */
+	int session;
+	struct m_slot slot[M_PLACES];
+	struct m_context device[M_DEVICES];
 };
 
 struct m_buffer {
 	bool used;
 	uint64_t id;
 	int size;
-	bool exported;
-	int creator;
-	uint64_t changed;	/* step of its last change */
+	bool exported, shared, fresh;
+	int session;		/* that created it */
+	uint64_t creator;	/* its id */
+	int device;
+	uint64_t written;	/* while it is private: the last unconfirmed exit */
 	struct m_byte byte[M_BYTES];
 };
 
@@ -69,9 +118,12 @@ struct m_scope {
 	uint64_t id;
 	int client;
 	int slot;
+	uint64_t stream;
 	int window;
 	int poison;		/* failure of its input */
+	int fault;		/* of the device since its enter */
 	uint64_t enter;
+	uint64_t tracked;	/* buffers that knew their writers then */
 	struct m_ranges reads, writes;
 	uint64_t inputs[M_BUFFERS];	/* of a recorded one, found at its enter */
 };
@@ -81,11 +133,17 @@ struct m_window {
 	uint64_t id;
 	int client;
 	int slot;
+	int parent;
 	uint64_t owner;
+	/* The stream that joined with the slot, + 1; what had joined before END. */
+	uint64_t member[M_PLACES];
+	bool was_member[M_PLACES];
+	bool strict;
 	unsigned int state;
 	bool held;		/* CLOSING, and the driver has not closed it */
 	bool abandoned;
 	bool doomed;
+	bool maybe;		/* or not: the rules do not say */
 	int failure;		/* once it is refused */
 	uint64_t written[M_BUFFERS], inputs[M_BUFFERS], seen[M_BUFFERS];
 	int keys_n;
@@ -96,10 +154,12 @@ struct m_graph {
 	bool used;
 	uint64_t id;
 	int client;
-	int slot;		/* of its open replay */
 	bool replaying;
 	bool no_inputs;
-	uint64_t enter;
+	/* of its open replay: */
+	int slot;
+	uint64_t stream, enter, tracked;
+	int fault;
 	uint64_t writes[M_BUFFERS], inputs[M_BUFFERS], seen[M_BUFFERS];
 	int keys_n;
 	struct m_range keys[M_KEYS];
@@ -109,11 +169,22 @@ struct m_graph {
 struct m_failure {
 	uint64_t id;		/* the engine's, 0 while unknown */
 	uint64_t scope, graph, window;
+	unsigned int kind;
+	/*
+	 * Of a death: one failure for each device of the slots, but which of them
+	 * a private buffer gets that was unconfirmed through several of them is
+	 * not said. That one is loose: it has the id of any of its death.
+	 */
+	int death;
+	bool loose;
 };
 
 struct model {
-	uint64_t now;		/* the clock */
+	uint64_t now;		/* the clock: the last tick */
 	uint64_t step;		/* of whoever drives the model */
+	int deaths;
+	struct m_session session[M_SESSIONS];
+	struct m_client client[M_CLIENTS];
 	struct m_buffer buffer[M_BUFFERS];
 	struct m_scope scope[M_SCOPES];
 	struct m_window window[M_WINDOWS];
@@ -191,11 +262,35 @@ static inline bool m_is_id(struct model *m, int f, uint64_t id)
 	if (m->failure[f].id)
 		return m->failure[f].id == id;
 	m->by_id = m_grow(m->by_id, sizeof(*m->by_id), &m->by_id_room, id);
-	if (m->by_id[id])
-		return false;
+	if (m->by_id[id]) {
+		const struct m_failure *x = &m->failure[f];
+		const struct m_failure *y = &m->failure[m->by_id[id] - 1];
+
+		if (!x->death || x->death != y->death || (!x->loose && !y->loose))
+			return false;
+		if (x->loose) {
+			m->failure[f].id = id;
+			return true;
+		}
+	}
 	m->failure[f].id = id;
 	m->by_id[id] = f + 1;
 	return true;
+}
+
+static inline int m_new_of_kind(struct model *m, unsigned int kind)
+{
+	int f = m_new_failure(m, 0);
+
+	m->failure[f].kind = kind;
+	return f;
+}
+
+/* The failure with that id, which may have been seen before. */
+static inline int m_failure_with_id(struct model *m, uint64_t id)
+{
+	m->by_id = m_grow(m->by_id, sizeof(*m->by_id), &m->by_id_room, id);
+	return m->by_id[id] ? m->by_id[id] - 1 : m_new_failure(m, id);
 }
 
 /* ---- one byte */
@@ -262,21 +357,23 @@ static inline bool m_rule5(struct m_byte *b, int window, int failure)
 
 	for (;;) {
 		struct m_claim r;
-		int i;
+		int first = M_NONE, i;
 
+		/* In the order of their dates: the rule does not say. */
 		for (i = 0; i < b->n; i++)
-			if (b->c[i].what == M_RECORDED && b->c[i].ref == window)
-				break;
-		if (i == b->n)
+			if (b->c[i].what == M_RECORDED && b->c[i].ref == window &&
+			    (first == M_NONE || b->c[i].date < b->c[first].date))
+				first = i;
+		if (first == M_NONE)
 			return any;
 		any = true;
-		r = b->c[i];
-		m_remove(b, i);
+		r = b->c[first];
+		m_remove(b, first);
 		for (i = b->n - 1; i >= 0; i--) {
 			const struct m_claim *c = &b->c[i];
 
 			if (c->date < r.enter &&
-			    (c->what == M_FAILED ||
+			    (c->what == M_FAILED || c->what == M_UNCONFIRMED ||
 			     (c->what == M_RECORDED && c->ref != window)))
 				m_remove(b, i);
 		}
@@ -292,13 +389,15 @@ struct m_verdict {
 	struct m_claim named[M_SCOPES + M_GRAPHS];
 };
 
-static inline bool m_hidden(const struct m_byte *b, const struct m_claim *failed,
-			    int window)
+/* By what @window or one of its ancestors wrote. */
+static inline bool m_hidden(const struct model *m, const struct m_byte *b,
+			    const struct m_claim *failed, int window)
 {
-	for (int i = 0; window != M_NONE && i < b->n; i++)
-		if (b->c[i].what == M_RECORDED && b->c[i].ref == window &&
-		    b->c[i].date > failed->date)
-			return true;
+	for (; window != M_NONE; window = m->window[window].parent)
+		for (int i = 0; i < b->n; i++)
+			if (b->c[i].what == M_RECORDED && b->c[i].ref == window &&
+			    b->c[i].date > failed->date)
+				return true;
 	return false;
 }
 
@@ -318,7 +417,7 @@ static inline void m_rule1(const struct model *m, const struct m_byte *b, int wi
 	for (int i = 0; i < b->n; i++) {
 		const struct m_claim *c = &b->c[i];
 
-		if (c->what != M_FAILED || m_hidden(b, c, window))
+		if (c->what != M_FAILED || m_hidden(m, b, c, window))
 			continue;
 		if (v->n && c->date > v->named[0].date)
 			continue;
@@ -375,14 +474,19 @@ static inline int m_judge(const struct model *m, const struct m_ranges *rs, int 
 		for (uint64_t mask_ = (mask_of_b), i = 0; mask_; mask_ >>= 1, i++) \
 			if (mask_ & 1)
 
-/* Some scope of zero length over the ranges. */
-static inline void m_zero_length(struct model *m, const struct m_ranges *rs, int failure)
+/*
+ * Some scope of zero length over the ranges at tick @t. @writer: who wrote them
+ * now, all 0 if nobody does any more; NULL leaves that as it was.
+ */
+static inline void m_zero_length(struct model *m, const struct m_ranges *rs, int failure,
+				 const struct m_writer *writer, uint64_t t)
 {
-	uint64_t t = ++m->now;
-
 	M_FOR_EACH(b, i, m_bytes(rs, b)) {
-		m_rule2(&m->buffer[b].byte[i], M_OPEN, M_NONE, t, t, failure);
-		m->buffer[b].changed = m->step;
+		struct m_byte *byte = &m->buffer[b].byte[i];
+
+		m_rule2(byte, M_OPEN, M_NONE, t, t, failure);
+		if (writer && (m->buffer[b].shared || m->buffer[b].fresh))
+			byte->writer = *writer;
 	}
 }
 
@@ -398,12 +502,183 @@ static inline bool m_is_open(const struct model *m, const struct m_ranges *rs)
 	return false;
 }
 
+/* ---- what is not confirmed */
+
+static inline int m_device(int slot)
+{
+	return slot / M_SLOTS;
+}
+
+/* The one living client of a private buffer's session, or M_NONE. */
+static inline int m_sole_client(const struct model *m, int b)
+{
+	int session = m->buffer[b].session;
+
+	for (int c = 0; c < M_CLIENTS; c++)
+		if (m->client[c].used && m->client[c].session == session &&
+		    m->session[session].id == m->buffer[b].creator)
+			return c;
+	return M_NONE;
+}
+
+/* Is the private buffer unconfirmed through that slot? */
+static inline bool m_through(const struct model *m, int b, int client, int slot)
+{
+	const struct m_slot *s = &m->client[client].slot[slot];
+
+	return s->first && s->first <= m->buffer[b].written;
+}
+
+static inline bool m_dirty(const struct model *m, int b)
+{
+	int c = m_sole_client(m, b);
+
+	for (int slot = 0; c != M_NONE && slot < M_PLACES; slot++)
+		if (m_through(m, b, c, slot))
+			return true;
+	return false;
+}
+
+static inline bool m_unconfirmed(const struct model *m, int b, int at)
+{
+	const struct m_byte *byte = &m->buffer[b].byte[at];
+
+	if (!m->buffer[b].shared)
+		return m_dirty(m, b);
+	for (int i = 0; i < byte->n; i++)
+		if (byte->c[i].what == M_UNCONFIRMED)
+			return true;
+	return false;
+}
+
+/*
+ * A private buffer becomes a shared one. What is unconfirmed of it is dated now:
+ * a scope that is open does not take its bytes out of that.
+ */
+static inline void m_share(struct model *m, int b, uint64_t t)
+{
+	struct m_buffer *buf = &m->buffer[b];
+	int c = m_sole_client(m, b);
+
+	if (buf->shared)
+		return;
+	for (int slot = 0; c != M_NONE && slot < M_PLACES; slot++)
+		for (int i = 0; i < buf->size && m_through(m, b, c, slot); i++)
+			m_add(&buf->byte[i], M_UNCONFIRMED, c * M_PLACES + slot,
+			      m->client[c].slot[slot].last, t);
+	buf->shared = true;
+}
+
+/*
+ * A scope or a replay was left well on a slot, and what it wrote there, of which
+ * there is something, is not confirmed.
+ */
+static inline void m_enqueued(struct model *m, int client, int slot,
+			      const uint64_t *writes, uint64_t t)
+{
+	struct m_slot *s = &m->client[client].slot[slot];
+
+	for (int b = 0; b < M_BUFFERS; b++)
+		if (writes[b] && !m->buffer[b].shared)
+			m->buffer[b].written = t;
+	M_FOR_EACH(b, i, m->buffer[b].shared ? writes[b] : 0)
+		m_add(&m->buffer[b].byte[i], M_UNCONFIRMED, client * M_PLACES + slot, t, t);
+	if (!s->first)
+		s->first = t;
+	s->last = t;
+}
+
+/* Rule 9. */
+static inline void m_confirm(struct model *m, int client, int slot, uint64_t n)
+{
+	struct m_slot *s = &m->client[client].slot[slot];
+
+	for (int b = 0; b < M_BUFFERS; b++)
+		for (int at = 0; m->buffer[b].used && at < m->buffer[b].size; at++) {
+			struct m_byte *byte = &m->buffer[b].byte[at];
+
+			for (int i = byte->n - 1; i >= 0; i--)
+				if (byte->c[i].what == M_UNCONFIRMED &&
+				    byte->c[i].ref == client * M_PLACES + slot &&
+				    byte->c[i].enter <= n)
+					m_remove(byte, i);
+		}
+	if (s->last <= n)
+		s->first = s->last = 0;
+	else if (s->first <= n)
+		s->first = n + 1;
+}
+
+/* The unconfirmed claims of the client's slots on the device fail. */
+static inline bool m_claims_fail(struct model *m, int client, int device, int failure)
+{
+	bool any = false;
+
+	for (int b = 0; b < M_BUFFERS; b++)
+		for (int at = 0; m->buffer[b].used && at < m->buffer[b].size; at++) {
+			struct m_byte *byte = &m->buffer[b].byte[at];
+
+			for (int i = 0; i < byte->n; i++) {
+				struct m_claim *c = &byte->c[i];
+
+				if (c->what != M_UNCONFIRMED ||
+				    c->ref / M_PLACES != client ||
+				    m_device(c->ref % M_PLACES) != device)
+					continue;
+				c->what = M_FAILED;
+				c->ref = failure;
+				any = true;
+			}
+		}
+	return any;
+}
+
+static inline void m_taint_whole(struct model *m, int b, int failure, uint64_t t)
+{
+	struct m_ranges rs = { 1, { { b, 0, m->buffer[b].size } } };
+
+	m_zero_length(m, &rs, failure, NULL, t);
+}
+
 /* ---- windows */
 
 static inline bool m_closed(const struct m_window *w)
 {
 	/* of enum capkm_window_state: sealed, refused, orphaned */
 	return w->state >= 5;
+}
+
+static inline bool m_is_child(const struct model *m, int w, int parent)
+{
+	return m->window[w].used && !m_closed(&m->window[w]) &&
+	       m->window[w].parent == parent;
+}
+
+/* Children that are neither sealed nor refused. */
+static inline int m_children(const struct model *m, int window)
+{
+	int n = 0;
+
+	for (int w = 0; w < M_WINDOWS; w++)
+		n += m_is_child(m, w, window);
+	return n;
+}
+
+static inline bool m_suspended(const struct model *m, int window)
+{
+	for (int w = 0; w < M_WINDOWS; w++)
+		if (m_is_child(m, w, window) &&
+		    (m->window[w].state == 2 || m->window[w].state == 3))
+			return true;
+	return false;
+}
+
+static inline bool m_descends(const struct model *m, int window, int from)
+{
+	for (; window != M_NONE; window = m->window[window].parent)
+		if (window == from)
+			return true;
+	return false;
 }
 
 static inline void m_key(struct m_window *w, const struct m_range *r)
@@ -434,51 +709,85 @@ static inline void m_doom(struct model *m, int window)
 		m->window[window].doomed = true;
 }
 
-/* Refused, aborted, abandoned or its client's end: @state says what it is now. */
-static inline void m_refuse(struct model *m, int window, unsigned int state)
+/* Only this window: @state says what it is now. */
+static inline void m_close(struct model *m, int window, unsigned int state,
+			   unsigned int kind)
 {
 	struct m_window *w = &m->window[window];
 
-	w->failure = m_new_failure(m, 0);
+	w->failure = m_new_of_kind(m, kind);
 	m->failure[w->failure].window = w->id;
 	for (int b = 0; b < M_BUFFERS; b++)
 		for (int i = 0; m->buffer[b].used && i < m->buffer[b].size; i++)
-			if (m_rule5(&m->buffer[b].byte[i], window, w->failure))
-				m->buffer[b].changed = m->step;
+			m_rule5(&m->buffer[b].byte[i], window, w->failure);
 	w->state = state;
 	w->doomed = true;
 	w->held = false;
+	memset(w->member, 0, sizeof(w->member));
 }
 
-/* The window becomes the graph @g. */
-static inline void m_seal(struct model *m, int window, int g, uint64_t id, bool no_inputs)
+/* Refused, aborted or abandoned. @kind: of the failure, 0 if that is not said. */
+static inline void m_refuse(struct model *m, int window, unsigned int kind)
 {
-	struct m_window *w = &m->window[window];
-	struct m_graph *graph = &m->graph[g];
+	bool prepared = m->window[window].state == 1;
+	int parent = m->window[window].parent;
 
-	for (int b = 0; b < M_BUFFERS; b++)
-		for (int i = 0; m->buffer[b].used && i < m->buffer[b].size; i++)
-			m_rule4(&m->buffer[b].byte[i], window);
-	memset(graph, 0, sizeof(*graph));
-	graph->used = true;
-	graph->id = id;
-	graph->client = w->client;
+	for (int w = 0; w < M_WINDOWS; w++)
+		if (m_is_child(m, w, window))
+			m_refuse(m, w, kind);
+	m_close(m, window, 6, kind);
+	/* Whether one that never recorded counts as refused is not said. */
+	if (parent != M_NONE && prepared)
+		m->window[parent].maybe = true;
+	else
+		m_doom(m, parent);
+}
+
+static inline void m_become_graph(struct m_graph *graph, const struct m_window *w,
+				  bool no_inputs)
+{
 	graph->no_inputs = no_inputs;
 	memcpy(graph->writes, w->written, sizeof(graph->writes));
 	memcpy(graph->inputs, w->inputs, sizeof(graph->inputs));
 	memcpy(graph->seen, w->seen, sizeof(graph->seen));
 	memcpy(graph->keys, w->keys, sizeof(graph->keys));
 	graph->keys_n = w->keys_n;
+}
+
+/* Rule 4: the window became the graph @g, or replaced what that was. */
+static inline void m_seal(struct model *m, int window, int g, bool no_inputs)
+{
+	for (int b = 0; b < M_BUFFERS; b++)
+		for (int i = 0; m->buffer[b].used && i < m->buffer[b].size; i++)
+			m_rule4(&m->buffer[b].byte[i], window);
+	m_become_graph(&m->graph[g], &m->window[window], no_inputs);
+	m->window[window].state = 5;
+}
+
+static inline void m_seal_child(struct model *m, int window)
+{
+	struct m_window *w = &m->window[window], *parent = &m->window[w->parent];
+
+	for (int b = 0; b < M_BUFFERS; b++) {
+		struct m_buffer *buf = &m->buffer[b];
+
+		for (int i = 0; buf->used && i < buf->size; i++)
+			for (int j = 0; j < buf->byte[i].n; j++)
+				if (buf->byte[i].c[j].what == M_RECORDED &&
+				    buf->byte[i].c[j].ref == window)
+					buf->byte[i].c[j].ref = w->parent;
+		parent->seen[b] |= w->written[b] | w->seen[b];
+		parent->inputs[b] |= w->inputs[b] & ~parent->written[b];
+	}
 	w->state = 5;
 }
 
 /* WINDOW_RECORD */
 static inline void m_record_claims(struct model *m, int window,
 				   const struct m_ranges *reads,
-				   const struct m_ranges *writes)
+				   const struct m_ranges *writes, uint64_t t)
 {
 	struct m_window *w = &m->window[window];
-	uint64_t t = ++m->now;
 
 	for (int b = 0; b < M_BUFFERS; b++)
 		w->inputs[b] |= m_bytes(reads, b) & ~w->written[b];
@@ -489,10 +798,22 @@ static inline void m_record_claims(struct model *m, int window,
 
 /* ---- scopes */
 
+/* Buffers of which it is known who wrote them last. */
+static inline uint64_t m_tracked(const struct model *m)
+{
+	uint64_t set = 0;
+
+	for (int b = 0; b < M_BUFFERS; b++)
+		if (m->buffer[b].shared || m->buffer[b].fresh)
+			set |= 1ull << b;
+	return set;
+}
+
 /* A scope that is let in. */
 static inline void m_enter(struct model *m, int s, uint64_t id, int client, int slot,
-			   int window, int poison, const struct m_ranges *reads,
-			   const struct m_ranges *writes)
+			   uint64_t stream, int window, int poison,
+			   const struct m_ranges *reads, const struct m_ranges *writes,
+			   uint64_t t)
 {
 	struct m_scope *scope = &m->scope[s];
 
@@ -501,17 +822,18 @@ static inline void m_enter(struct model *m, int s, uint64_t id, int client, int 
 	scope->id = id;
 	scope->client = client;
 	scope->slot = slot;
+	scope->stream = stream;
 	scope->window = window;
 	scope->poison = poison;
-	scope->enter = ++m->now;
+	scope->fault = M_NONE;
+	scope->enter = t;
+	scope->tracked = m_tracked(m);
 	scope->reads = *reads;
 	scope->writes = *writes;
 	for (int b = 0; window != M_NONE && b < M_BUFFERS; b++)
 		scope->inputs[b] = m_bytes(reads, b) & ~m->window[window].written[b];
-	M_FOR_EACH(b, i, m_bytes(writes, b)) {
+	M_FOR_EACH(b, i, m_bytes(writes, b))
 		m_add(&m->buffer[b].byte[i], M_OPEN, s, scope->enter, 0);
-		m->buffer[b].changed = m->step;
-	}
 }
 
 /* What a scope that exits well carries all the same, or M_NONE. */
@@ -519,25 +841,44 @@ static inline int m_exit_failure(const struct model *m, int s)
 {
 	const struct m_scope *scope = &m->scope[s];
 
+	if (scope->fault != M_NONE)
+		return scope->fault;
+	if (scope->poison != M_NONE)
+		return scope->poison;
 	if (scope->window != M_NONE && m_closed(&m->window[scope->window]))
 		return m->window[scope->window].failure;
-	return scope->poison;
+	return M_NONE;
+}
+
+/* Rule 2 of a scope or replay that went well, on one byte. */
+static inline void m_wrote(struct model *m, int b, int i, uint64_t tracked, int client,
+			   uint64_t stream, uint64_t t)
+{
+	if (tracked & 1ull << b)
+		m->buffer[b].byte[i].writer = (struct m_writer){
+			m->session[m->client[client].session].id, stream, t,
+		};
 }
 
 /* @failure: it carries that, else M_NONE; at the tick @t. */
-static inline void m_exit_at(struct model *m, int s, int failure, uint64_t t)
+static inline void m_exit(struct model *m, int s, int failure, bool complete, uint64_t t)
 {
 	struct m_scope *scope = &m->scope[s];
 	int window = scope->window;
-	bool records = failure == M_NONE && window != M_NONE;
+	bool well = failure == M_NONE, records = well && window != M_NONE;
+	uint64_t writes[M_BUFFERS], any = 0;
 
-	M_FOR_EACH(b, i, m_bytes(&scope->writes, b)) {
-		if (records)
+	for (int b = 0; b < M_BUFFERS; b++)
+		any |= writes[b] = m_bytes(&scope->writes, b);
+	M_FOR_EACH(b, i, writes[b]) {
+		if (records) {
 			m_rule3(&m->buffer[b].byte[i], s, window, scope->enter, t);
-		else
-			m_rule2(&m->buffer[b].byte[i], M_OPEN, s, scope->enter, t,
-				failure);
-		m->buffer[b].changed = m->step;
+			continue;
+		}
+		m_rule2(&m->buffer[b].byte[i], M_OPEN, s, scope->enter, t, failure);
+		if (well)
+			m_wrote(m, b, i, scope->tracked, scope->client, scope->stream,
+				t);
 	}
 	if (records) {
 		m_record(&m->window[window], &scope->writes);
@@ -546,77 +887,114 @@ static inline void m_exit_at(struct model *m, int s, int failure, uint64_t t)
 	} else {
 		m_doom(m, window);
 	}
+	if (well && !records && !complete && any)
+		m_enqueued(m, scope->client, scope->slot, writes, t);
+	m->client[scope->client].slot[scope->slot].sequence = t;
+	m->client[scope->client].slot[scope->slot].skipped = t;
 	scope->used = false;
-}
-
-static inline void m_exit(struct model *m, int s, int failure)
-{
-	m_exit_at(m, s, failure, ++m->now);
 }
 
 /* ---- replays */
 
-static inline void m_replay_begin(struct model *m, int g, int slot)
+static inline void m_replay_begin(struct model *m, int g, int slot, uint64_t stream,
+				  uint64_t t)
 {
 	struct m_graph *graph = &m->graph[g];
 
 	graph->replaying = true;
 	graph->slot = slot;
-	graph->enter = ++m->now;
-	M_FOR_EACH(b, i, graph->writes[b]) {
+	graph->stream = stream;
+	graph->fault = M_NONE;
+	graph->enter = t;
+	graph->tracked = m_tracked(m);
+	M_FOR_EACH(b, i, graph->writes[b])
 		m_add(&m->buffer[b].byte[i], M_REPLAY, g, graph->enter, 0);
-		m->buffer[b].changed = m->step;
-	}
 }
 
-static inline void m_replay_end_at(struct model *m, int g, int failure, uint64_t t)
+static inline void m_replay_end(struct model *m, int g, int failure, bool complete,
+				uint64_t t)
 {
 	struct m_graph *graph = &m->graph[g];
+	bool well = failure == M_NONE;
+	uint64_t any = 0;
 
-	M_FOR_EACH(b, i, graph->writes[b] | (failure == M_NONE ? 0 : graph->seen[b])) {
+	M_FOR_EACH(b, i, graph->writes[b] | (well ? 0 : graph->seen[b])) {
 		m_rule2(&m->buffer[b].byte[i], M_REPLAY, g, graph->enter, t, failure);
-		m->buffer[b].changed = m->step;
+		if (well)
+			m_wrote(m, b, i, graph->tracked, graph->client, graph->stream,
+				t);
 	}
+	for (int b = 0; b < M_BUFFERS; b++)
+		any |= graph->writes[b];
+	if (well && !complete && any)
+		m_enqueued(m, graph->client, graph->slot, graph->writes, t);
+	m->client[graph->client].slot[graph->slot].sequence = t;
+	m->client[graph->client].slot[graph->slot].skipped = t;
 	graph->replaying = false;
 }
 
-static inline void m_replay_end(struct model *m, int g, int failure)
+/* The outputs of a graph that was skipped or refused get @failure. */
+static inline void m_replay_fails(struct model *m, int g, int failure, uint64_t t)
 {
-	m_replay_end_at(m, g, failure, ++m->now);
+	M_FOR_EACH(b, i, m->graph[g].writes[b])
+		m_rule2(&m->buffer[b].byte[i], M_REPLAY, M_NONE, t, t, failure);
 }
 
-/* The outputs of a graph that was skipped or refused get @failure. */
-static inline void m_replay_fails(struct model *m, int g, int failure)
-{
-	uint64_t t = ++m->now;
+/* ---- rule 8: the end of a client is one tick; @lives: its session */
 
-	M_FOR_EACH(b, i, m->graph[g].writes[b]) {
-		m_rule2(&m->buffer[b].byte[i], M_REPLAY, M_NONE, t, t, failure);
-		m->buffer[b].changed = m->step;
+static inline void m_death_of_work(struct model *m, int client, bool lives, uint64_t t)
+{
+	int of_device[M_DEVICES], death = ++m->deaths;
+
+	for (int d = 0; d < M_DEVICES; d++) {
+		int f = of_device[d] = m_new_of_kind(m, 40);
+
+		m->failure[f].death = death;
+		m_claims_fail(m, client, d, f);
+	}
+	for (int b = 0; lives && b < M_BUFFERS; b++) {
+		int f = M_NONE;
+
+		if (!m->buffer[b].used || m->buffer[b].shared ||
+		    m_sole_client(m, b) != client)
+			continue;
+		for (int slot = 0; slot < M_PLACES; slot++) {
+			int one = of_device[m_device(slot)];
+
+			if (!m_through(m, b, client, slot) || f == one)
+				continue;
+			if (f != M_NONE) {
+				f = m_new_of_kind(m, 40);
+				m->failure[f].death = death;
+				m->failure[f].loose = true;
+				break;
+			}
+			f = one;
+		}
+		if (f != M_NONE)
+			m_taint_whole(m, b, f, t);
 	}
 }
 
-/* ---- rule 8: the end of a client is one tick */
-
-static inline void m_death(struct model *m, int client)
+static inline void m_death(struct model *m, int client, bool lives, uint64_t t)
 {
-	uint64_t t = ++m->now;
 	int f;
 
+	m_death_of_work(m, client, lives, t);
 	for (int s = 0; s < M_SCOPES; s++) {
 		if (!m->scope[s].used || m->scope[s].client != client)
 			continue;
-		f = m_new_failure(m, 0);
+		f = m_new_of_kind(m, 32);
 		m->failure[f].scope = m->scope[s].id;
-		m_exit_at(m, s, f, t);
+		m_exit(m, s, f, false, t);
 	}
 	for (int g = 0; g < M_GRAPHS; g++) {
 		if (!m->graph[g].used || m->graph[g].client != client)
 			continue;
 		if (m->graph[g].replaying) {
-			f = m_new_failure(m, 0);
+			f = m_new_of_kind(m, 32);
 			m->failure[f].graph = m->graph[g].id;
-			m_replay_end_at(m, g, f, t);
+			m_replay_end(m, g, f, false, t);
 		}
 		m->graph[g].used = false;
 	}
@@ -626,14 +1004,84 @@ static inline void m_death(struct model *m, int client)
 		if (!win->used || win->client != client || m_closed(win))
 			continue;
 		/* CLOSING ones are refused, the others orphaned. */
-		m_refuse(m, w, win->state == 4 ? 6 : 7);
+		m_close(m, w, win->state == 4 ? 6 : 7, 37);
 	}
+	m->client[client].used = false;
 }
 
-/* ---- buffers */
+/* ---- rule 10: a fault of a client's context on a device */
+
+static inline void m_fault(struct model *m, int client, int device, int failure, uint64_t t)
+{
+	struct m_client *c = &m->client[client];
+
+	m_claims_fail(m, client, device, failure);
+	for (int b = 0; b < M_BUFFERS; b++) {
+		const struct m_buffer *buf = &m->buffer[b];
+		bool hit = buf->device == device;
+
+		if (!buf->used || buf->shared || m_sole_client(m, b) != client)
+			continue;
+		for (int slot = 0; slot < M_PLACES; slot++)
+			hit |= m_device(slot) == device && m_through(m, b, client, slot);
+		if (hit)
+			m_taint_whole(m, b, failure, t);
+	}
+	for (int slot = 0; slot < M_PLACES; slot++)
+		if (m_device(slot) == device)
+			c->slot[slot].first = c->slot[slot].last = 0;
+	/* Of two faults since its enter the first counts. */
+	for (int s = 0; s < M_SCOPES; s++)
+		if (m->scope[s].used && m->scope[s].client == client &&
+		    m_device(m->scope[s].slot) == device && m->scope[s].fault == M_NONE)
+			m->scope[s].fault = failure;
+	for (int g = 0; g < M_GRAPHS; g++)
+		if (m->graph[g].used && m->graph[g].replaying &&
+		    m->graph[g].client == client &&
+		    m_device(m->graph[g].slot) == device && m->graph[g].fault == M_NONE)
+			m->graph[g].fault = failure;
+	for (int w = 0; w < M_WINDOWS; w++) {
+		const struct m_window *win = &m->window[w];
+		bool there = m_device(win->slot) == device;
+
+		for (int slot = 0; slot < M_PLACES; slot++)
+			there |= win->member[slot] && m_device(slot) == device;
+		if (win->used && win->client == client && there && win->state >= 2)
+			m_doom(m, w);
+	}
+	c->device[device].fault = failure;
+	c->device[device].epoch++;
+	c->device[device].used = true;
+}
+
+/* ---- sessions, clients, buffers */
+
+static inline void m_new_client(struct model *m, int c, int session, uint64_t t)
+{
+	struct m_client *client = &m->client[c];
+
+	/* The second one that the session ever gets; before it is there itself. */
+	for (int b = 0; m->session[session].clients && b < M_BUFFERS; b++)
+		if (m->buffer[b].used && m->session[session].held[b])
+			m_share(m, b, t);
+	memset(client, 0, sizeof(*client));
+	client->used = true;
+	client->session = session;
+	for (int d = 0; d < M_DEVICES; d++)
+		client->device[d].fault = M_NONE;
+	m->session[session].clients++;
+}
+
+static inline void m_new_session(struct model *m, int s, uint64_t id, int backend)
+{
+	memset(&m->session[s], 0, sizeof(m->session[s]));
+	m->session[s].used = true;
+	m->session[s].id = id;
+	m->session[s].backend = backend;
+}
 
 static inline int m_new_buffer(struct model *m, uint64_t id, int size, bool exported,
-			       int creator)
+			       bool fresh, int session, int device)
 {
 	for (int b = 0; b < M_BUFFERS; b++) {
 		struct m_buffer *buf = &m->buffer[b];
@@ -644,10 +1092,17 @@ static inline int m_new_buffer(struct model *m, uint64_t id, int size, bool expo
 		buf->id = id;
 		buf->size = size;
 		buf->exported = exported;
-		buf->creator = creator;
-		buf->changed = m->step;
-		for (int i = 0; i < M_BYTES; i++)
+		buf->shared = exported || m->session[session].clients > 1;
+		buf->fresh = fresh;
+		buf->session = session;
+		buf->creator = m->session[session].id;
+		buf->device = device;
+		buf->written = 0;
+		for (int i = 0; i < M_BYTES; i++) {
 			buf->byte[i].n = 0;
+			buf->byte[i].writer.tick = 0;
+		}
+		m->session[session].held[b] = 1;
 		return b;
 	}
 	return M_NONE;
