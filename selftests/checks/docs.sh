@@ -137,7 +137,7 @@ while read -r name; do
 	wrong "$name is in no header, but in $(grep -lw "$name" "${pages[@]}" | tr '\n' ' ')"
 done <"$tmp/unknown"
 
-# Each member of a struct stands in the section of its ioctl.
+# Each member of a struct and each flag stands in the section of its ioctl.
 awk '
 	FNR == NR {
 		if (/^CAPKM_IOC_[A-Z_]*$/)
@@ -151,6 +151,7 @@ awk '
 		gsub(/\[.*|;/, "", name)
 		member[++n] = name
 	}
+	/^#define CAPKM_[A-Z_]*_F_/ && $2 !~ /_ALL$/ { member[++n] = $2 }
 	/^#define CAPKM_IOC_/ {
 		text = said[$2]
 		for (i = 1; i <= n; i++)
