@@ -50,7 +50,9 @@
  * queues the work, and cancel_work_sync() waits for the work. Last
  * mmu_notifier_unregister() calls ->release if it has not been called, and waits
  * for it if it is running; it sleeps in synchronize_srcu(), so no lock is held
- * that ->release takes. All of that is over before the session is released.
+ * that ->release takes. All of that is over before the session is released, and
+ * says nothing then: the session's release takes its clients along, to whom a
+ * session that is gone matters less than one that lives on.
  */
 #include <linux/capability.h>
 #include <linux/err.h>
@@ -80,6 +82,7 @@
 struct capkm_file {
 	struct capkm_session *session;	/* set by open */
 	struct pid *opener;		/* set by open; a reference */
+	bool released;			/* set by release: watches say no more */
 	struct mutex join_lock;
 	struct mutex read_lock;		/* one reader at a time */
 	struct mutex watch_lock;
@@ -89,7 +92,7 @@ struct capkm_file {
 /* One for each client. All but sib is set when it is made and then constant. */
 struct capkm_watch {
 	struct list_head sib;		/* in capkm_file.watches */
-	struct capkm_session *session;
+	struct capkm_file *file;
 	struct pid *pid;		/* a thread group; a reference */
 	struct mm_struct *mm;		/* pinned, so that no other gets its address */
 	struct mmu_notifier notifier;	/* of mm */
@@ -117,12 +120,12 @@ static bool is_gone(struct pid *pid)
 
 static void process_ended(const struct capkm_watch *w)
 {
-	capkm_client_end(w->session, to_proc(w->pid), NULL);
+	capkm_client_end(w->file->session, to_proc(w->pid), NULL);
 }
 
 static void image_ended(const struct capkm_watch *w)
 {
-	capkm_client_end(w->session, to_proc(w->pid), w->mm);
+	capkm_client_end(w->file->session, to_proc(w->pid), w->mm);
 }
 
 static void gone_work(struct work_struct *work)
@@ -145,7 +148,11 @@ static int wake_gone(struct wait_queue_entry *wait, unsigned int mode, int sync,
 
 static void mm_gone(struct mmu_notifier *notifier, struct mm_struct *mm)
 {
-	image_ended(container_of(notifier, struct capkm_watch, notifier));
+	struct capkm_watch *w = container_of(notifier, struct capkm_watch,
+					     notifier);
+
+	if (!READ_ONCE(w->file->released))
+		image_ended(w);
 }
 
 static const struct mmu_notifier_ops mm_ops = {
@@ -166,7 +173,7 @@ static struct capkm_watch *watch_new(struct capkm_file *cf)
 	if (!w)
 		return ERR_PTR(-ENOMEM);
 
-	w->session = cf->session;
+	w->file = cf;
 	w->mm = current->mm;
 	w->notifier.ops = &mm_ops;
 	err = mmu_notifier_register(&w->notifier, w->mm);
@@ -332,6 +339,8 @@ static int capkm_release(struct inode *inode, struct file *file)
 {
 	struct capkm_file *cf = file->private_data;
 
+	/* Clients that live end together with their session. */
+	WRITE_ONCE(cf->released, true);
 	watches_free(&cf->watches);
 	capkm_session_release(cf->session);
 	put_pid(cf->opener);
