@@ -8,7 +8,7 @@
  *   client --pause     no test: a program to exec
  *   client --mutate FD no test: a program to exec, that uses what it inherited
  */
-#include "capkm_test.h"
+#include "process.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -68,33 +68,6 @@ FIXTURE_TEARDOWN(client)
 	t_close(self->a);
 }
 
-#define ONLY_KERNEL() do {						\
-	if (t_embedded())						\
-		SKIP(return, "needs processes");			\
-} while (0)
-
-/* The end is noticed at once, or soon; the bound only ends a test that fails. */
-#define UNTIL(cond) do {						\
-	int left_ = 10000;						\
-									\
-	while (!(cond) && left_--)					\
-		usleep(1000);						\
-	ASSERT_GE(left_, 0) {						\
-		TH_LOG("waited in vain for " #cond);			\
-	}								\
-} while (0)
-
-static int load(const int *p)
-{
-	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-
-static void store(int *p, int v)
-{
-	__atomic_store_n(p, v, __ATOMIC_SEQ_CST);
-}
-
-/* A client in this process, which is one of the test's own. */
 static struct cl *enter_domain(SELF *self)
 {
 	struct cl *cl = t_client();
@@ -107,12 +80,6 @@ static struct cl *enter_domain(SELF *self)
 static void enter_scope(SELF *self, struct cl *cl)
 {
 	self->sh->scope = t_enter(cl, 4711, NO_CLAIMS, C({ self->x, 0, 64 }));
-}
-
-static void __attribute__((noreturn)) rest(void)
-{
-	for (;;)
-		pause();
 }
 
 #define START(body) do {						\
@@ -267,12 +234,13 @@ static void close_own(SELF *self)
 	rest();
 }
 
-/* It has no descriptor any more that a flush could come from. */
-TEST_F(client, dies_without_descriptor)
+/* It has left, although it lives and its child keeps the description. */
+TEST_F(client, closes_last_descriptor)
 {
 	START(close_own);
-	kill(self->pid, SIGKILL);
 	IS_TORN();
+	ASSERT_EQ(0, waitpid(self->pid, NULL, WNOHANG));
+	kill(self->pid, SIGKILL);
 	ASSERT_EQ(2, t_domain_query(self->a).out_sessions);
 	close(self->hold[1]);
 	SESSIONS(1);
@@ -303,46 +271,6 @@ TEST_F(client, dies_and_file_table_lives)
 
 static int pair[2];
 
-static void send_fd(int sock, int fd)
-{
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} u = { 0 };
-	struct iovec iov = { .iov_base = "", .iov_len = 1 };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = u.room, .msg_controllen = sizeof(u.room),
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	if (sendmsg(sock, &m, 0) != 1)
-		_exit(1);
-}
-
-static int receive_fd(int sock)
-{
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} u = { 0 };
-	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = u.room, .msg_controllen = sizeof(u.room),
-	};
-	int fd = -1;
-
-	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&m))
-		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
-	return fd;
-}
-
 static void pass(SELF *self)
 {
 	struct cl *cl = enter_domain(self);
@@ -353,25 +281,6 @@ static void pass(SELF *self)
 	rest();
 }
 
-static int raw(int fd, unsigned int nr, void *arg)
-{
-	t_put32(arg, 0, t_ops[nr].size);
-	return ioctl(fd, _IO(CAPKM_TYPE, nr), arg) ? -errno : 0;
-}
-
-/* All that changes something, or concerns what is a client's own. */
-static const unsigned char mutating[] = {
-	CAPKM_NR_STREAM_CREATE, CAPKM_NR_STREAM_QUERY, CAPKM_NR_BUFFER_CREATE,
-	CAPKM_NR_BUFFER_EXPORT, CAPKM_NR_BUFFER_OPEN, CAPKM_NR_BUFFER_CLOSE,
-	CAPKM_NR_BUFFER_RESET, CAPKM_NR_WINDOW_PREPARE, CAPKM_NR_WINDOW_BEGIN,
-	CAPKM_NR_WINDOW_END, CAPKM_NR_WINDOW_SEAL, CAPKM_NR_WINDOW_REFUSE,
-	CAPKM_NR_WINDOW_TAKE, CAPKM_NR_WINDOW_RECORD, CAPKM_NR_WINDOW_ABORT,
-	CAPKM_NR_WINDOW_FAIL, CAPKM_NR_WINDOW_RETAIN, CAPKM_NR_WINDOW_ABANDON,
-	CAPKM_NR_SCOPE_ENTER, CAPKM_NR_SCOPE_EXIT, CAPKM_NR_TAINT, CAPKM_NR_WRITTEN,
-	CAPKM_NR_GRAPH_REPLAY_BEGIN, CAPKM_NR_GRAPH_REPLAY_END,
-	CAPKM_NR_GRAPH_DESTROY,
-};
-
 /* 0, or the first operation that a stranger was not refused, or may not read. */
 static int try_all(SELF *self, int fd)
 {
@@ -380,13 +289,10 @@ static int try_all(SELF *self, int fd)
 	struct capkm_check c = { .claims_uptr = t_ptr(&claim), .claims_len = 1 };
 	struct capkm_buffer_query b = { .buffer = self->x };
 	struct capkm_scope_exit e = { .scope = self->sh->scope };
-	u_int64_t room[T_ARG_MAX / 8];
+	int bad = try_mutating(fd, -EPERM);
 
-	for (size_t i = 0; i < ARRAY_SIZE(mutating); i++) {
-		memset(room, 0, sizeof(room));
-		if (raw(fd, mutating[i], room) != -EPERM)
-			return mutating[i];
-	}
+	if (bad)
+		return bad;
 	if (raw(fd, CAPKM_NR_SCOPE_EXIT, &e) != -EPERM)
 		return 1000 + CAPKM_NR_SCOPE_EXIT;
 	if (raw(fd, CAPKM_NR_DOMAIN_QUERY, &d) || d.out_domain != self->a->domain)
@@ -502,7 +408,7 @@ static void exec_with_descriptor(SELF *self)
 	_exit(1);
 }
 
-/* The new program has the descriptor and is no client; its first call shows that. */
+/* The new program has the descriptor and is no client. */
 TEST_F(client, exec_keeps_descriptor)
 {
 	int status;
@@ -816,7 +722,8 @@ TEST_F(client, killed_in_masses)
 		if (c.result == CAPKM_CLEAN)
 			continue;
 		ASSERT_EQ(CAPKM_TAINTED, c.result);
-		ASSERT_EQ(CAPKM_KIND_TORN_DOWN, c.r[0].kind);
+		if (c.r[0].kind != CAPKM_KIND_UNCONFIRMED)
+			ASSERT_EQ(CAPKM_KIND_TORN_DOWN, c.r[0].kind);
 		bad++;
 	}
 	TH_LOG("%u bytes of %u are tainted", bad, BYTES);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* For tests with processes of their own: to wait for them, to pass descriptors. */
+#ifndef CAPKM_PROCESS_H
+#define CAPKM_PROCESS_H
+
+#include "capkm_test.h"
+
+#define ONLY_KERNEL() do {						\
+	if (t_embedded())						\
+		SKIP(return, "needs processes");			\
+} while (0)
+
+/* The end is noticed at once, or soon; the bound only ends a test that fails. */
+#define UNTIL(cond) do {						\
+	int left_ = 10000;						\
+									\
+	while (!(cond) && left_--)					\
+		usleep(1000);						\
+	ASSERT_GE(left_, 0) {						\
+		TH_LOG("waited in vain for " #cond);			\
+	}								\
+} while (0)
+
+static T_UNUSED int load(const int *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static T_UNUSED void store(int *p, int v)
+{
+	__atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+
+static void __attribute__((noreturn, unused)) rest(void)
+{
+	for (;;)
+		pause();
+}
+
+static T_UNUSED void send_fd(int sock, int fd)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} u = { 0 };
+	struct iovec iov = { .iov_base = "", .iov_len = 1 };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = u.room, .msg_controllen = sizeof(u.room),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	if (sendmsg(sock, &m, 0) != 1)
+		_exit(1);
+}
+
+static T_UNUSED int receive_fd(int sock)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} u = { 0 };
+	char byte;
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = u.room, .msg_controllen = sizeof(u.room),
+	};
+	int fd = -1;
+
+	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&m))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+	return fd;
+}
+
+static T_UNUSED int raw(int fd, unsigned int nr, void *arg)
+{
+	t_put32(arg, 0, t_ops[nr].size);
+	return t_ioctl(fd, nr, arg);
+}
+
+/* All that changes something, or concerns what is a client's own. */
+static const unsigned char mutating[] T_UNUSED = {
+	CAPKM_NR_STREAM_CREATE, CAPKM_NR_STREAM_QUERY, CAPKM_NR_BUFFER_CREATE,
+	CAPKM_NR_BUFFER_EXPORT, CAPKM_NR_BUFFER_OPEN, CAPKM_NR_BUFFER_CLOSE,
+	CAPKM_NR_BUFFER_RESET, CAPKM_NR_WINDOW_PREPARE, CAPKM_NR_WINDOW_BEGIN,
+	CAPKM_NR_WINDOW_END, CAPKM_NR_WINDOW_SEAL, CAPKM_NR_WINDOW_REFUSE,
+	CAPKM_NR_WINDOW_TAKE, CAPKM_NR_WINDOW_RECORD, CAPKM_NR_WINDOW_ABORT,
+	CAPKM_NR_WINDOW_FAIL, CAPKM_NR_WINDOW_RETAIN, CAPKM_NR_WINDOW_ABANDON,
+	CAPKM_NR_SCOPE_ENTER, CAPKM_NR_SCOPE_EXIT, CAPKM_NR_TAINT, CAPKM_NR_WRITTEN,
+	CAPKM_NR_GRAPH_REPLAY_BEGIN, CAPKM_NR_GRAPH_REPLAY_END,
+	CAPKM_NR_GRAPH_DESTROY, CAPKM_NR_STREAM_DESTROY, CAPKM_NR_STREAM_CONFIRM,
+	CAPKM_NR_STREAM_FAULT, CAPKM_NR_STREAM_FLUSH, CAPKM_NR_CONTEXT_RENEW,
+	CAPKM_NR_WINDOW_JOIN, CAPKM_NR_WINDOW_WAIT, CAPKM_NR_GRAPH_UPDATE,
+};
+
+/* 0, or the first of them that was answered otherwise than with @rc. */
+static T_UNUSED int try_mutating(int fd, int rc)
+{
+	u_int64_t room[T_ARG_MAX / 8];
+
+	for (size_t i = 0; i < ARRAY_SIZE(mutating); i++) {
+		memset(room, 0, sizeof(room));
+		if (raw(fd, mutating[i], room) != rc)
+			return mutating[i];
+	}
+	return 0;
+}
+
+#endif /* CAPKM_PROCESS_H */
