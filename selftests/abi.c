@@ -20,6 +20,10 @@ struct world {
 	u_int64_t graph;	/* in z [0,10), out z [20,30) */
 	u_int64_t tainted;	/* a graph with the input x [0,10) */
 	u_int64_t replayed;	/* is being replayed on stream 6, z [50,60) */
+	u_int64_t sealed;	/* the window that became the graph */
+	u_int64_t stream;	/* of STREAM_CREATE */
+	u_int64_t s;		/* a's and shared; GPU 1, stream 1 wrote [0,10) */
+	u_int64_t second;	/* recording on GPU 1, stream 4 */
 	/* Where arguments point to; three of each. */
 	struct capkm_claim reads[3], writes[3];
 	struct capkm_report reports[3];
@@ -36,7 +40,7 @@ static void world_new(struct world *w)
 	w->a = t_client();
 	w->u = t_client();
 	w->other = t_client();
-	t_domain(w->a);
+	t_domain_mode(w->a, 0644);
 	t_domain(w->other);
 	t_attach(w->b, w->a->domain);
 	w->x = t_buffer(w->a, 100);
@@ -62,6 +66,13 @@ static void world_new(struct world *w)
 	t_write(w->a, 3, C({ w->x, 60, 62 }));
 	w->recorded = t_enter(w->a, 3, NO_CLAIMS, C({ w->x, 60, 70 }));
 	w->scope = t_enter(w->a, 1, NO_CLAIMS, C({ w->x, 50, 60 }));
+	w->sealed = t_graph_query(w->a, w->graph, 0).q.out_window;
+	w->stream = t_stream(w->a);
+	w->s = t_shared(w->a, 100);
+	t_write_enqueued(w->a, T_GPU(1) | 1, C({ w->s, 0, 10 }));
+	t_fail(w->a, T_GPU(1) | 2, C({ w->s, 20, 30 }), "queued");
+	t_fault(w->a, T_GPU(2) | 1, "faulted");
+	w->second = t_record(w->a, T_GPU(1) | 4);
 
 	for (int i = 0; i < 3; i++) {
 		w->reads[i] = (struct capkm_claim){ w->z, 5 * i, 5 * i + 5 };
@@ -84,6 +95,9 @@ static void world_free(struct world *w)
 #define NO_FAIL		4	/* cannot fail for memory */
 #define DONE		8	/* is done although an output cannot be written */
 #define OPTIONAL	16	/* does without some of the memory it asks for */
+#define LOOKS		32	/* needs right r, and need not be a client */
+#define LOOKS_CLIENT	64	/* needs right r */
+#define OWN		128	/* acts on something of one client, for that one */
 
 struct row {
 	unsigned int nr;
@@ -201,6 +215,49 @@ MAKE(failure_query, failure_query, .failure = w->failure, .buffer = w->x, REPORT
      ARRAY(hops, w->hops, 3), ARRAY(carriers, w->writes, 3),
      ARRAY(stack, w->stack, 7))
 
+MAKE(stream_destroy, stream_destroy, .stream = 3)
+MAKE(stream_destroy_created, stream_destroy, .stream = w->stream)
+static void make_stream_confirm(const struct world *w, void *arg)
+{
+	struct capkm_stream_query q = { .place = t_place(T_GPU(1) | 1) };
+
+	/* A domain that is gone has no sequence either. */
+	if (t_call(w->a, CAPKM_NR_STREAM_QUERY, &q))
+		q.out_sequence = 0;
+	*(struct capkm_stream_confirm *)arg = (struct capkm_stream_confirm){
+		.place = q.place, .sequence = q.out_sequence,
+	};
+}
+static void make_stream_confirm_device(const struct world *w, void *arg)
+{
+	make_stream_confirm(w, arg);
+	((struct capkm_stream_confirm *)arg)->flags = CAPKM_STREAM_CONFIRM_F_DEVICE;
+}
+MAKE(stream_fault, stream_fault, .place = t_place(T_GPU(1) | 1), TEXT(text))
+MAKE(stream_fault_again, stream_fault, .place = t_place(T_GPU(2) | 1), TEXT(text))
+MAKE(stream_flush, stream_flush, .place = t_place(T_GPU(1) | 2), REPORTS)
+MAKE(stream_flush_peek, stream_flush, .place = t_place(T_GPU(1) | 2), REPORTS,
+     .flags = CAPKM_STREAM_FLUSH_F_PEEK)
+MAKE(context_renew, context_renew, .device[0] = 2)
+MAKE(window_join, window_join, .window = w->recording,
+     .place = t_place(T_GPU(1) | 3))
+MAKE(window_join_merged, window_join, .window = w->recording,
+     .place = t_place(T_GPU(1) | 4), .flags = CAPKM_WINDOW_JOIN_F_DRIVER_MERGED)
+MAKE(window_prepare_child, window_prepare, .place.stream = 8, .parent = w->recording)
+MAKE(window_wait, window_wait, .window = w->sealed)
+MAKE(window_wait_slot, window_wait, .place = t_place(T_GPU(1) | 2))
+MAKE(window_query_slot, window_query, .place.stream = 3, REPORTS)
+MAKE(graph_update, graph_update, .graph = w->graph, .window = w->closing, REPORTS)
+MAKE(graph_update_failed, graph_update, .graph = w->graph, .window = w->closing,
+     .flags = CAPKM_GRAPH_UPDATE_F_FAILED, REPORTS)
+static void make_graph_update_refused(const struct world *w, void *arg)
+{
+	make_window_seal_refused(w, arg);
+	make_graph_update(w, arg);
+}
+MAKE(session_join, session_join, .size = 0)
+MAKE(device_fault, device_fault, .device[0] = 1, TEXT(text))
+
 #define AT(s, f) offsetof(struct capkm_##s, f)
 #define RESULT(s, r) .result = (r), .result_at = AT(s, out_result)
 
@@ -209,41 +266,41 @@ static const struct row rows[] = {
 	{ CAPKM_NR_DOMAIN_CREATE, "", UNATTACHED | ANYBODY, make_domain_create },
 	{ CAPKM_NR_DOMAIN_ATTACH, "", UNATTACHED | ANYBODY, make_domain_attach,
 	  { AT(domain_attach, domain) } },
-	{ CAPKM_NR_DOMAIN_QUERY, "", 0, make_domain_query },
+	{ CAPKM_NR_DOMAIN_QUERY, "", LOOKS, make_domain_query },
 	{ CAPKM_NR_DOMAIN_DESTROY, "", ANYBODY, make_domain_destroy,
 	  { AT(domain_destroy, domain) } },
 	{ CAPKM_NR_STREAM_CREATE, "", 0, make_stream_create },
-	{ CAPKM_NR_STREAM_QUERY, "", 0, make_stream_query },
+	{ CAPKM_NR_STREAM_QUERY, "", LOOKS_CLIENT, make_stream_query },
 	{ CAPKM_NR_BUFFER_CREATE, "", 0, make_buffer_create },
 	{ CAPKM_NR_BUFFER_EXPORT, "", 0, make_buffer_export,
 	  { AT(buffer_export, buffer) } },
-	{ CAPKM_NR_BUFFER_OPEN, "", 0, make_buffer_open, { AT(buffer_open, buffer) } },
-	{ CAPKM_NR_BUFFER_CLOSE, "", NO_FAIL, make_buffer_close,
+	{ CAPKM_NR_BUFFER_OPEN, "", LOOKS_CLIENT, make_buffer_open, { AT(buffer_open, buffer) } },
+	{ CAPKM_NR_BUFFER_CLOSE, "", NO_FAIL | LOOKS_CLIENT, make_buffer_close,
 	  { AT(buffer_close, buffer) } },
 	{ CAPKM_NR_BUFFER_RESET, "", 0, make_buffer_reset, { AT(buffer_reset, claim) } },
 	{ CAPKM_NR_BUFFER_RESET, "middle", 0, make_buffer_reset_middle,
 	  { AT(buffer_reset, claim) } },
-	{ CAPKM_NR_BUFFER_QUERY, "", 0, make_buffer_query, { AT(buffer_query, buffer) } },
+	{ CAPKM_NR_BUFFER_QUERY, "", LOOKS, make_buffer_query, { AT(buffer_query, buffer) } },
 	{ CAPKM_NR_WINDOW_PREPARE, "", 0, make_window_prepare },
 	{ CAPKM_NR_WINDOW_BEGIN, "", 0, make_window_begin },
 	{ CAPKM_NR_WINDOW_END, "", NO_FAIL | DONE, make_window_end,
 	  { AT(window_end, window) } },
-	{ CAPKM_NR_WINDOW_SEAL, "", 0, make_window_seal, { AT(window_seal, window) },
+	{ CAPKM_NR_WINDOW_SEAL, "", OWN, make_window_seal, { AT(window_seal, window) },
 	  RESULT(window_seal, CAPKM_CLEAN) },
-	{ CAPKM_NR_WINDOW_SEAL, "refused", 0, make_window_seal_refused,
+	{ CAPKM_NR_WINDOW_SEAL, "refused", OWN, make_window_seal_refused,
 	  { AT(window_seal, window) }, RESULT(window_seal, CAPKM_REFUSED) },
-	{ CAPKM_NR_WINDOW_REFUSE, "", NO_FAIL, make_window_refuse,
+	{ CAPKM_NR_WINDOW_REFUSE, "", NO_FAIL | OWN, make_window_refuse,
 	  { AT(window_refuse, window) } },
-	{ CAPKM_NR_WINDOW_TAKE, "", DONE, make_window_take, { AT(window_take, window) } },
+	{ CAPKM_NR_WINDOW_TAKE, "", DONE | OWN, make_window_take, { AT(window_take, window) } },
 	{ CAPKM_NR_WINDOW_RECORD, "", 0, make_window_record,
 	  { AT(window_record, window) } },
 	{ CAPKM_NR_WINDOW_RECORD, "seen", 0, make_window_record_seen,
 	  { AT(window_record, window) } },
 	{ CAPKM_NR_WINDOW_ABORT, "", NO_FAIL, make_window_abort },
 	{ CAPKM_NR_WINDOW_FAIL, "", 0, make_window_fail, { AT(window_fail, window) } },
-	{ CAPKM_NR_WINDOW_RETAIN, "", 0, make_window_retain,
+	{ CAPKM_NR_WINDOW_RETAIN, "", OWN, make_window_retain,
 	  { AT(window_retain, window) } },
-	{ CAPKM_NR_WINDOW_QUERY, "", 0, make_window_query, { AT(window_query, window) } },
+	{ CAPKM_NR_WINDOW_QUERY, "", LOOKS, make_window_query, { AT(window_query, window) } },
 	{ CAPKM_NR_WINDOW_ABANDON, "", NO_FAIL, make_window_abandon,
 	  { AT(window_abandon, window) } },
 	{ CAPKM_NR_SCOPE_ENTER, "", DONE, make_scope_enter, {},
@@ -254,33 +311,62 @@ static const struct row rows[] = {
 	  RESULT(scope_enter, CAPKM_SKIPPED) },
 	{ CAPKM_NR_SCOPE_ENTER, "recorded", DONE, make_scope_enter_recorded, {},
 	  RESULT(scope_enter, CAPKM_CLEAN) },
-	{ CAPKM_NR_SCOPE_EXIT, "", NO_FAIL | DONE, make_scope_exit,
+	{ CAPKM_NR_SCOPE_EXIT, "", NO_FAIL | DONE | OWN, make_scope_exit,
 	  { AT(scope_exit, scope) } },
-	{ CAPKM_NR_SCOPE_EXIT, "recorded", NO_FAIL | DONE, make_scope_exit_recorded,
+	{ CAPKM_NR_SCOPE_EXIT, "recorded", NO_FAIL | DONE | OWN, make_scope_exit_recorded,
 	  { AT(scope_exit, scope) } },
 	{ CAPKM_NR_SCOPE_EXIT, "failed", NO_FAIL | DONE | OPTIONAL,
 	  make_scope_exit_failed, { AT(scope_exit, scope) } },
-	{ CAPKM_NR_CHECK, "", 0, make_check, {}, RESULT(check, CAPKM_CLEAN) },
-	{ CAPKM_NR_CHECK, "tainted", 0, make_check_tainted, {},
+	{ CAPKM_NR_CHECK, "", LOOKS, make_check, {}, RESULT(check, CAPKM_CLEAN) },
+	{ CAPKM_NR_CHECK, "tainted", LOOKS, make_check_tainted, {},
 	  RESULT(check, CAPKM_TAINTED) },
 	{ CAPKM_NR_TAINT, "", 0, make_taint },
 	{ CAPKM_NR_TAINT, "again", 0, make_taint_again, { AT(taint, failure) } },
 	{ CAPKM_NR_WRITTEN, "", 0, make_written },
-	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "", DONE, make_replay_begin,
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "", DONE | OWN, make_replay_begin,
 	  { AT(graph_replay_begin, graph) }, RESULT(graph_replay_begin, CAPKM_CLEAN) },
-	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "skipped", DONE, make_replay_begin_skipped,
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "skipped", DONE | OWN, make_replay_begin_skipped,
 	  { AT(graph_replay_begin, graph) }, RESULT(graph_replay_begin, CAPKM_SKIPPED) },
-	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "refused", DONE, make_replay_begin_refused,
+	{ CAPKM_NR_GRAPH_REPLAY_BEGIN, "refused", DONE | OWN, make_replay_begin_refused,
 	  { AT(graph_replay_begin, graph) }, RESULT(graph_replay_begin, CAPKM_REFUSED) },
-	{ CAPKM_NR_GRAPH_REPLAY_END, "", NO_FAIL | DONE, make_replay_end,
+	{ CAPKM_NR_GRAPH_REPLAY_END, "", NO_FAIL | DONE | OWN, make_replay_end,
 	  { AT(graph_replay_end, graph) } },
-	{ CAPKM_NR_GRAPH_REPLAY_END, "failed", NO_FAIL | DONE, make_replay_end_failed,
+	{ CAPKM_NR_GRAPH_REPLAY_END, "failed", NO_FAIL | DONE | OWN, make_replay_end_failed,
 	  { AT(graph_replay_end, graph) } },
-	{ CAPKM_NR_GRAPH_DESTROY, "", NO_FAIL, make_graph_destroy,
+	{ CAPKM_NR_GRAPH_DESTROY, "", NO_FAIL | OWN, make_graph_destroy,
 	  { AT(graph_destroy, graph) } },
-	{ CAPKM_NR_GRAPH_QUERY, "", 0, make_graph_query, { AT(graph_query, graph) } },
-	{ CAPKM_NR_FAILURE_QUERY, "", 0, make_failure_query,
+	{ CAPKM_NR_GRAPH_QUERY, "", LOOKS, make_graph_query, { AT(graph_query, graph) } },
+	{ CAPKM_NR_FAILURE_QUERY, "", LOOKS, make_failure_query,
 	  { AT(failure_query, failure) } },
+	{ CAPKM_NR_SESSION_JOIN, "", ANYBODY, make_session_join },
+	{ CAPKM_NR_STREAM_DESTROY, "", NO_FAIL, make_stream_destroy },
+	{ CAPKM_NR_STREAM_DESTROY, "created", NO_FAIL | OWN, make_stream_destroy_created,
+	  { AT(stream_destroy, stream) } },
+	{ CAPKM_NR_STREAM_CONFIRM, "", NO_FAIL, make_stream_confirm },
+	{ CAPKM_NR_STREAM_CONFIRM, "device", NO_FAIL, make_stream_confirm_device },
+	{ CAPKM_NR_STREAM_FAULT, "", NO_FAIL, make_stream_fault },
+	{ CAPKM_NR_STREAM_FAULT, "again", NO_FAIL, make_stream_fault_again },
+	{ CAPKM_NR_STREAM_FLUSH, "", 0, make_stream_flush },
+	{ CAPKM_NR_STREAM_FLUSH, "peek", 0, make_stream_flush_peek },
+	{ CAPKM_NR_CONTEXT_RENEW, "", NO_FAIL, make_context_renew },
+	{ CAPKM_NR_WINDOW_JOIN, "", OWN, make_window_join, { AT(window_join, window) },
+	  RESULT(window_join, CAPKM_CLEAN) },
+	{ CAPKM_NR_WINDOW_JOIN, "merged", OWN, make_window_join_merged,
+	  { AT(window_join, window) }, RESULT(window_join, CAPKM_REFUSED) },
+	{ CAPKM_NR_WINDOW_PREPARE, "child", OWN, make_window_prepare_child,
+	  { AT(window_prepare, parent) } },
+	{ CAPKM_NR_WINDOW_WAIT, "", LOOKS, make_window_wait, { AT(window_wait, window) } },
+	{ CAPKM_NR_WINDOW_WAIT, "slot", LOOKS_CLIENT, make_window_wait_slot },
+	{ CAPKM_NR_WINDOW_QUERY, "slot", LOOKS_CLIENT, make_window_query_slot },
+	{ CAPKM_NR_GRAPH_UPDATE, "", OWN, make_graph_update,
+	  { AT(graph_update, graph), AT(graph_update, window) },
+	  RESULT(graph_update, CAPKM_CLEAN) },
+	{ CAPKM_NR_GRAPH_UPDATE, "failed", OWN, make_graph_update_failed,
+	  { AT(graph_update, graph), AT(graph_update, window) } },
+	{ CAPKM_NR_GRAPH_UPDATE, "refused", OWN, make_graph_update_refused,
+	  { AT(graph_update, graph), AT(graph_update, window) },
+	  RESULT(graph_update, CAPKM_REFUSED) },
+	{ CAPKM_NR_DEVICE_FAULT, "", ANYBODY | NO_FAIL, make_device_fault },
 };
 
 static struct cl *who(struct world *w, const struct row *r)
@@ -584,6 +670,95 @@ TEST_F(abi, unattached)
 			continue;
 		r->make(&self->w, arg);
 		REFUSED(&self->w, self->w.u, arg, -ENOTCONN, "unattached");
+	}
+}
+
+/* A process that has the descriptor and has not joined may look, no more. */
+TEST_F(abi, not_a_client)
+{
+	struct cl *stranger = t_second(self->w.a);
+
+	FOR_EACH_ROW(r) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+		if (r->flags & ANYBODY)
+			continue;
+		r->make(&self->w, arg);
+		REFUSED(&self->w, stranger, arg, r->flags & LOOKS ? 0 : -EPERM,
+			"not a client");
+	}
+	t_close(stranger);
+}
+
+/* Scopes, windows, graphs and streams are their client's. */
+TEST_F(abi, not_yours)
+{
+	struct cl *second = t_join_session(self->w.a);
+
+	FOR_EACH_ROW(r) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+
+		if (!(r->flags & OWN))
+			continue;
+		r->make(&self->w, arg);
+		REFUSED(&self->w, self->w.b, arg, -EPERM, "another session's");
+		/* A stream is the session's, all else its client's. */
+		if (r->nr != CAPKM_NR_STREAM_DESTROY)
+			REFUSED(&self->w, second, arg, -EPERM, "another client's");
+	}
+	t_close(second);
+}
+
+/* Who has only the right r */
+TEST_F(abi, read_only)
+{
+	struct cl *reader;
+
+	if (getuid())
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, setegid(65534));
+	ASSERT_EQ(0, seteuid(65534));
+	reader = t_client();
+	ASSERT_EQ(0, seteuid(0));
+	ASSERT_EQ(0, setegid(0));
+	t_attach(reader, self->w.a->domain);
+	FOR_EACH_ROW(r) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+		int rc;
+
+		if (r->flags & ANYBODY)
+			continue;
+		r->make(&self->w, arg);
+		if (!(r->flags & (LOOKS | LOOKS_CLIENT))) {
+			REFUSED(&self->w, reader, arg, -EACCES, "right r");
+			continue;
+		}
+		/* It may ask; that it holds nothing is another matter. */
+		rc = t_call(reader, r->nr, arg);
+		if (rc && rc != -ENOENT)
+			t_die("%s %s: right r: %d", WHAT, rc);
+	}
+	t_close(reader);
+}
+
+/* The domain was destroyed under its sessions. */
+TEST_F(abi, destroyed_domain)
+{
+	struct capkm_domain_destroy d = {
+		.domain = self->w.a->domain, .flags = CAPKM_DOMAIN_DESTROY_F_FORCE,
+	};
+
+	T_OK(self->w.u, DOMAIN_DESTROY, &d);
+	FOR_EACH_ROW(r) {
+		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
+		int rc;
+
+		if (r->flags & ANYBODY && r->nr != CAPKM_NR_SESSION_JOIN)
+			continue;
+		r->make(&self->w, arg);
+		rc = t_call(self->w.a, r->nr, arg);
+		if (rc != -ECANCELED)
+			t_die("%s %s: destroyed domain: %d", WHAT, rc);
 	}
 }
 
