@@ -253,7 +253,8 @@ TEST(sharing)
 	T_REFUSED(a, -ENOENT, t_call(b, CAPKM_NR_BUFFER_EXPORT, &e));
 	T_OK(a, BUFFER_EXPORT, &e);
 	T_REFUSED(a, 0, t_call(a, CAPKM_NR_BUFFER_EXPORT, &e));
-	ASSERT_EQ(CAPKM_BUFFER_EXPORTED, t_buffer_query(a, n.out_buffer).q.out_state);
+	ASSERT_EQ(CAPKM_BUFFER_EXPORTED | CAPKM_BUFFER_SHARED,
+		  t_buffer_query(a, n.out_buffer).q.out_state);
 	/* Who does not hold it cannot use it. */
 	T_REFUSED(a, -ENOENT, t_reset(b, n.out_buffer, 0, 64));
 	T_REFUSED(a, -ENOENT, t_drop(b, n.out_buffer));

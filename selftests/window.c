@@ -819,16 +819,6 @@ TEST_F(window, query)
 	ASSERT_NE(a.out_window, t_prepare(self->a, OWNER));
 }
 
-/* Strict windows are reserved. */
-TEST_F(window, strict)
-{
-	struct capkm_window_prepare a = {
-		.place.stream = OWNER, .flags = CAPKM_WINDOW_PREPARE_F_STRICT,
-	};
-
-	T_REFUSED(self->a, -EOPNOTSUPP, t_call(self->a, CAPKM_NR_WINDOW_PREPARE, &a));
-}
-
 /* An abort that names a window aborts no other one. */
 TEST_F(window, abort_by_id)
 {
