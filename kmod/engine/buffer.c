@@ -34,7 +34,6 @@ static void destroy(struct buffer *b, struct stock *back, bool keep_reports)
 {
 	struct domain *d = b->domain;
 	struct tree_node *node;
-	struct claim *c;
 	u32 n = 0;
 
 	while ((node = ck_tree_first(&b->claims.tree))) {
@@ -43,13 +42,7 @@ static void destroy(struct buffer *b, struct stock *back, bool keep_reports)
 		if (!(++n % 1024))
 			host_relax();
 	}
-	while ((node = ck_tree_first(&b->writers.tree))) {
-		c = container_of(node, struct claim, span.tree);
-		ck_range_erase(&b->writers, &c->span);
-		ck_stock_give(back, STOCK_CLAIM, c);
-		if (!(++n % 1024))
-			host_relax();
-	}
+	ck_writer_clear(&(struct target) { .buffer = b, .end = b->size }, back);
 	host_free(b->spare_claim);
 	host_free(b->spare_carrier);
 	ck_id_erase(&d->buffers, &b->node);

@@ -128,30 +128,30 @@ static u64 dirty_tick(const struct buffer *b)
 	return tick;
 }
 
-/* @dev: only slots of that one, or NULL for all. */
-static struct slot *dirty_through(const struct buffer *b,
-				  const struct client *c,
-				  const struct device *dev)
+/* The first in the list is the one with the lowest since. */
+struct slot *ck_buffer_dirty_slot(const struct buffer *b,
+				  const struct client *c)
 {
-	u64 tick;
-	const struct link *l;
 	struct slot *slot;
 
 	if (b->shared || link_empty(&c->dirty))
 		return NULL;
-	tick = dirty_tick(b);
-	link_for_each(l, &c->dirty) {
-		slot = link_entry(l, struct slot, dirty);
-		if ((!dev || slot->device == dev) && slot->since <= tick)
-			return slot;
-	}
-	return NULL;
+	slot = link_first(&c->dirty, struct slot, dirty);
+	return slot->since <= dirty_tick(b) ? slot : NULL;
 }
 
-struct slot *ck_buffer_dirty_slot(const struct buffer *b,
-				  const struct client *c)
+/* The lowest since of the device's slots, U64_MAX if all is confirmed. */
+static u64 device_since(const struct device *dev)
 {
-	return dirty_through(b, c, NULL);
+	const struct link *l;
+	const struct slot *slot;
+
+	link_for_each(l, &dev->client->dirty) {
+		slot = link_entry(l, struct slot, dirty);
+		if (slot->device == dev)
+			return slot->since;
+	}
+	return U64_MAX;
 }
 
 /* What each slot that has unconfirmed work may have written of the buffer. */
@@ -165,7 +165,7 @@ void ck_share_need(const struct buffer *b, struct client *c,
 		return;
 	link_for_each(l, &c->dirty) {
 		if (link_entry(l, struct slot, dirty)->since > tick)
-			continue;
+			return;
 		need->n[STOCK_CLAIM]++;
 		need->n[STOCK_CARRIER]++;
 	}
@@ -182,10 +182,23 @@ void ck_share(struct buffer *b, struct client *c, struct stock *st)
 		return;
 	link_for_each(l, &c->dirty) {
 		slot = link_entry(l, struct slot, dirty);
-		if (slot->since <= tick)
-			ck_taint_add_unconfirmed(&all, slot, st);
+		if (slot->since > tick)
+			break;
+		ck_taint_add_unconfirmed(&all, slot, st);
 	}
 	ck_buffer_set_shared(b, st);
+}
+
+/* It moves up in the list, which is in this order. */
+static void set_since(struct slot *slot, u64 since)
+{
+	struct link *head = &slot->client->dirty, *at = slot->dirty.next;
+
+	slot->since = since;
+	link_del(&slot->dirty);
+	while (at != head && link_entry(at, struct slot, dirty)->since < since)
+		at = at->next;
+	link_add_tail(&slot->dirty, at);
 }
 
 static void confirm(struct slot *slot, u64 sequence, struct stock *st)
@@ -196,8 +209,8 @@ static void confirm(struct slot *slot, u64 sequence, struct stock *st)
 		return;
 	if (sequence >= slot->last)
 		all_confirmed(slot);
-	else
-		slot->since = max(slot->since, sequence + 1);
+	else if (sequence >= slot->since)
+		set_since(slot, sequence + 1);
 }
 
 /* The first slot of the device that is not below @at in the client's map. */
@@ -272,6 +285,7 @@ static bool is_on(const struct buffer *b, const struct device *dev)
 static void taint_private(struct device *dev, struct failure *f, bool all,
 			  u64 tick)
 {
+	const u64 since = device_since(dev);
 	struct client *c = dev->client;
 	struct id_node *node;
 	struct buffer *b;
@@ -283,7 +297,7 @@ static void taint_private(struct device *dev, struct failure *f, bool all,
 		if (!(++n % 256))
 			host_relax();
 		if (!b->shared &&
-		    ((all && is_on(b, dev)) || dirty_through(b, c, dev))) {
+		    ((all && is_on(b, dev)) || since <= dirty_tick(b))) {
 			ck_taint_whole(b, f, tick);
 			/* At the client's end its other devices add nothing. */
 			if (!all)
@@ -441,10 +455,17 @@ int ck_op_stream_fault(struct call *c)
 int ck_op_context_renew(struct call *c)
 {
 	struct capkm_context_renew *a = c->arg;
-	struct device *dev = ck_device_find(c->client, a->device);
+	struct device *dev;
+	int err;
 
-	if (!dev)
-		return -ENOENT;
+	do {
+		if (!ck_device_find(c->client, a->device))
+			return -ENOENT;
+		/* With what the next fault needs. */
+		err = ck_device_get(c, a->device, &dev);
+	} while (err == 1);
+	if (err)
+		return err;
 	if (dev->faulted) {
 		ck_tick(c->domain);
 		dev->faulted = false;
@@ -464,8 +485,11 @@ static bool holds_private_on(const struct capkm_session *s, const u8 *uuid)
 {
 	const struct buffer *b;
 	struct id_node *node;
+	u32 n = 0;
 
 	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
+		if (!(++n % 1024))
+			host_relax();
 		b = container_of(node, struct hold, node)->buffer;
 		if (!b->shared && !memcmp(b->device, uuid, sizeof(b->device)))
 			return true;
@@ -481,8 +505,12 @@ static bool is_concerned(const struct client *c, const u8 *uuid)
 	return ck_device_find(c, uuid) || holds_private_on(c->session, uuid);
 }
 
-/* The next client that the device concerns and that is not told yet, or NULL. */
-static struct client *next_concerned(const struct domain *d, const u8 *uuid)
+/*
+ * The next client that the device concerns and that lacks what a fault needs, or
+ * NULL. Sessions with a lower id than *@from, they are in this order, are done.
+ */
+static struct client *next_concerned(const struct domain *d, const u8 *uuid,
+				     u64 *from)
 {
 	const struct link *l, *k;
 	struct capkm_session *s;
@@ -491,6 +519,9 @@ static struct client *next_concerned(const struct domain *d, const u8 *uuid)
 
 	link_for_each(l, &d->sessions) {
 		s = link_entry(l, struct capkm_session, sib);
+		if (s->id < *from)
+			continue;
+		*from = s->id;
 		link_for_each(k, &s->clients) {
 			c = link_entry(k, struct client, sib);
 			dev = ck_device_find(c, uuid);
@@ -508,15 +539,16 @@ static int prepare_domain(struct domain *d, const u8 *uuid)
 	struct device *dev, *spare;
 	struct stock stock;
 	struct client *c;
+	u64 from = 0;
 	int err = 0;
 
-	while ((c = next_concerned(d, uuid))) {
+	while ((c = next_concerned(d, uuid, &from))) {
 		ck_stock_init(&stock);
 		host_unlock(&d->lock);
 		spare = host_alloc(sizeof(*spare));
 		err = spare ? ck_stock_buy(&stock, &latent_need) : -ENOMEM;
 		host_lock(&d->lock);
-		c = err ? NULL : next_concerned(d, uuid);
+		c = err ? NULL : next_concerned(d, uuid, &from);
 		if (c) {
 			dev = ck_device_find(c, uuid);
 			if (!dev) {

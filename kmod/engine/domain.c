@@ -305,6 +305,7 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 		client->who.session = s->id;
 	}
 	s->events_read = d->events_total;
+	s->plain_read = d->events_plain;
 	s->wants_failures = wants_failures;
 	d->failure_readers += wants_failures;
 	link_add_tail(&s->sib, &d->sessions);

@@ -11,7 +11,14 @@
 struct event {
 	struct host_proc *proc;		/* a reference, or NULL */
 	struct capkm_event data;	/* but for size, lost and pid */
+	u64 plain;			/* events so far that are not of failures */
 };
+
+static bool is_of_failures(u32 type)
+{
+	return type == CAPKM_EVENT_FAILURE_MINTED ||
+	       type == CAPKM_EVENT_FAILURE_PRUNED;
+}
 
 int ck_events_init(struct domain *d)
 {
@@ -56,6 +63,8 @@ void ck_event(struct domain *d, u32 type, const struct event_of *of)
 		host_proc_put(e->proc);
 	memset(e, 0, sizeof(*e));
 	e->data.type = type;
+	d->events_plain += !is_of_failures(type);
+	e->plain = d->events_plain;
 	e->data.number = number;
 	e->data.time_ns = host_time_ns();
 	e->data.sequence = d->sequence;
@@ -91,30 +100,35 @@ void ck_event_failure(struct domain *d, u32 type, const struct failure *f)
 		});
 }
 
-static bool is_of_failures(const struct event *e)
+/* What was overwritten before the session read it is lost, if it would have. */
+static void skip_overwritten(struct domain *d, struct capkm_session *s)
 {
-	return e->data.type == CAPKM_EVENT_FAILURE_MINTED ||
-	       e->data.type == CAPKM_EVENT_FAILURE_PRUNED;
+	const u64 oldest = d->events_total - d->events_max + 1;
+	u64 plain = d->events_plain;
+	const struct event *e;
+
+	if (d->events_total - s->events_read <= d->events_max)
+		return;
+	if (d->events_max) {
+		e = &d->events[oldest % d->events_max];
+		plain = e->plain - !is_of_failures(e->data.type);
+	}
+	s->events_lost += s->wants_failures ? oldest - 1 - s->events_read :
+					      plain - s->plain_read;
+	s->events_read = oldest - 1;
+	s->plain_read = plain;
 }
 
-/* The next event for the session, or NULL; @lost: overwritten before it. */
-static struct event *next_event(struct domain *d, struct capkm_session *s,
-				u64 *lost)
+/* The next event for the session, or NULL. Moves it over those of others. */
+static struct event *next_event(struct domain *d, struct capkm_session *s)
 {
-	u64 number = s->events_read + 1;
 	struct event *e;
 
-	*lost = 0;
-	if (d->events_total - s->events_read > d->events_max) {
-		number = d->events_total - d->events_max + 1;
-		*lost = number - s->events_read - 1;
-	}
-	for (; number <= d->events_total; number++) {
-		e = &d->events[number % d->events_max];
-		if (s->wants_failures || !is_of_failures(e))
+	skip_overwritten(d, s);
+	for (; s->events_read < d->events_total; s->events_read++) {
+		e = &d->events[(s->events_read + 1) % d->events_max];
+		if (s->wants_failures || !is_of_failures(e->data.type))
 			return e;
-		if (!*lost)
-			s->events_read = number;
 	}
 	return NULL;
 }
@@ -134,7 +148,6 @@ static int next(struct domain *d, struct capkm_session *s,
 		const struct capkm_caller *who, struct capkm_event *event)
 {
 	struct event *e;
-	u64 lost;
 	int err;
 
 	if (d->dead)
@@ -142,12 +155,12 @@ static int next(struct domain *d, struct capkm_session *s,
 	err = may_read(s, who);
 	if (err)
 		return err;
-	e = next_event(d, s, &lost);
+	e = next_event(d, s);
 	if (!e)
 		return -EAGAIN;
 	*event = e->data;
 	event->size = sizeof(*event);
-	event->lost = lost;
+	event->lost = s->events_lost;
 	event->pid = e->proc ? host_proc_pid(e->proc) : 0;
 	return 1;
 }
@@ -179,7 +192,11 @@ void capkm_event_taken(struct capkm_session *s, u64 number)
 	struct domain *d = READ_ONCE(s->domain);
 
 	host_lock(&d->lock);
-	s->events_read = max(s->events_read, number);
+	if (number > s->events_read) {
+		s->events_read = number;
+		s->plain_read++;
+		s->events_lost = 0;
+	}
 	host_unlock(&d->lock);
 }
 
@@ -187,14 +204,13 @@ u32 capkm_session_poll(struct capkm_session *s)
 {
 	struct domain *d = READ_ONCE(s->domain);
 	u32 events = 0;
-	u64 lost;
 
 	if (!d)
 		return CAPKM_POLL_ERR;
 	host_lock(&d->lock);
 	if (d->dead)
 		events = CAPKM_POLL_IN | CAPKM_POLL_HUP;
-	else if (s->rights & CAPKM_RIGHT_READ && next_event(d, s, &lost))
+	else if (s->rights & CAPKM_RIGHT_READ && next_event(d, s))
 		events = CAPKM_POLL_IN;
 	host_unlock(&d->lock);
 	return events;

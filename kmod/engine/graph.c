@@ -252,6 +252,8 @@ void ck_graph_give_excess(struct graph *g, struct stock *back)
 static void replay_end(struct domain *d, struct graph *g, struct failure *f,
 		       bool complete, u64 tick)
 {
+	struct link *l;
+
 	g->slot->scopes--;
 	g->slot->sequence = tick;
 	g->touched = tick;
@@ -259,6 +261,8 @@ static void replay_end(struct domain *d, struct graph *g, struct failure *f,
 	d->replaying--;
 	if (f) {
 		fail_all(g, f, true, tick);
+		link_for_each(l, &g->tracked)
+			link_entry(l, struct use, tracked)->writers_paid = false;
 		g->failed_replays++;
 	} else {
 		succeed(g, complete, tick);

@@ -199,6 +199,7 @@ struct buffer {
 	struct range_map claims;
 	struct range_map writers;	/* disjoint; if it is shared or fresh */
 	u64 dated;		/* claims that are not FAILED: dates matter */
+	u64 unconfirmed;	/* of these claims */
 	u64 failures;		/* carriers, but for latent ones */
 	u64 dirty;		/* private: the last exit that left it unconfirmed */
 	/*
@@ -368,6 +369,7 @@ struct domain {
 	u64 claims;
 	u64 paid;			/* claims in the stocks of open scopes */
 	u64 unconfirmed;		/* of these claims */
+	u64 writers;			/* ranges of buffer->writers */
 	u64 orphans;
 	u32 clients_n;			/* living, of all sessions */
 	u32 faulted_n;			/* devices of clients, not renewed */
@@ -375,6 +377,7 @@ struct domain {
 	struct host_waitq waitq;	/* window_wait, read, poll */
 	struct event *events;		/* a ring; see event.c */
 	u64 events_total;
+	u64 events_plain;		/* of these, not of failures */
 	u32 events_max;
 	u32 failure_readers;		/* sessions that want events of failures */
 	struct link sessions;
@@ -404,6 +407,8 @@ struct capkm_session {
 	bool leaving;			/* nobody will use it any more */
 	bool wants_failures;		/* events of them */
 	u64 events_read;		/* number of the last one */
+	u64 plain_read;			/* of those, not of failures */
+	u64 events_lost;		/* before the next one */
 	struct stock stock;
 };
 
@@ -420,7 +425,7 @@ struct client {
 	struct id_map slots;
 	struct link devices;
 	u32 devices_n;
-	struct link dirty;		/* slots with unconfirmed work */
+	struct link dirty;		/* slots with unconfirmed work, by since */
 };
 
 /* A client's context on a device. */
@@ -705,7 +710,7 @@ void ck_member_leave(struct slot *slot);
 void ck_members_leave(struct window *w);
 /* The window that records on the slot, its own or that it joined, or NULL. */
 struct window *ck_slot_recording(const struct slot *slot);
-/* A child that is opening or recording suspends it; NULL if none is. */
+/* A child that has begun and is not sealed suspends it; NULL if none has. */
 struct window *ck_window_suspender(const struct window *w);
 /* How many strict windows work of @stream on the slot would doom. */
 u32 ck_escape_dooms(const struct client *c, const struct slot *slot,

@@ -120,8 +120,8 @@ struct window *ck_window_suspender(const struct window *w)
 
 	link_for_each(l, &w->children) {
 		child = link_entry(l, struct window, child_sib);
-		if (child->state == CAPKM_WINDOW_OPENING ||
-		    child->state == CAPKM_WINDOW_CAPTURE)
+		/* Until it is sealed it has not told what it read. */
+		if (child->state != CAPKM_WINDOW_PREPARE)
 			return child;
 	}
 	return NULL;

@@ -86,6 +86,7 @@ static void erase(struct claim *c)
 static void count_unconfirmed(const struct claim *c, int n)
 {
 	c->slot->unconfirmed_n += n;
+	c->buffer->unconfirmed += n;
 	c->buffer->domain->unconfirmed += n;
 }
 
@@ -364,11 +365,15 @@ void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 		    struct stock *st)
 {
 	struct claim *c, *n, *whole = NULL;
+	u32 steps = 0;
 
-	if (slot->unconfirmed_n <= b->domain->limit[CAPKM_LIMIT_UNCONFIRMED])
+	if (slot->unconfirmed_n <= b->domain->limit[CAPKM_LIMIT_UNCONFIRMED] ||
+	    b->unconfirmed == 1)
 		return;
 	for (c = first(b, 0, b->size); c; c = n) {
 		n = next(c, 0, b->size);
+		if (!(++steps % 1024))
+			host_relax();
 		if (c->state != CLAIM_UNCONFIRMED || c->slot != slot)
 			continue;
 		if (whole)
@@ -425,7 +430,7 @@ const struct claim *ck_taint_unconfirmed(const struct target *t)
 {
 	const struct claim *c;
 
-	if (t->start == t->end || !t->buffer->domain->unconfirmed)
+	if (t->start == t->end || !t->buffer->unconfirmed)
 		return NULL;
 	for (c = first(t->buffer, t->start, t->end); c;
 	     c = next(c, t->start, t->end))

@@ -39,7 +39,7 @@ int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 int ck_domain_room(struct call *c, u64 claims)
 {
 	const struct domain *d = c->domain;
-	const u64 max = d->limit[CAPKM_LIMIT_RANGES], used = d->claims + d->paid;
+	const u64 max = d->limit[CAPKM_LIMIT_RANGES], used = d->claims + d->paid + d->writers;
 
 	return used <= max && claims <= max - used ? 0 :
 		ck_limit_reached(c, CAPKM_LIMIT_RANGES);

@@ -12,6 +12,18 @@ static struct claim *first(const struct buffer *b, u64 start, u64 end)
 	return s ? container_of(s, struct claim, span) : NULL;
 }
 
+static void insert(struct buffer *b, struct claim *c)
+{
+	ck_range_insert(&b->writers, &c->span);
+	b->domain->writers++;
+}
+
+static void erase(struct buffer *b, struct claim *c)
+{
+	ck_range_erase(&b->writers, &c->span);
+	b->domain->writers--;
+}
+
 /* What begins before the range ends where it starts; a rest behind it stays. */
 static void cut_left(struct buffer *b, struct claim *c,
 		     const struct target *t, struct stock *st)
@@ -22,7 +34,7 @@ static void cut_left(struct buffer *b, struct claim *c,
 		rest = ck_stock_take(st, STOCK_CLAIM);
 		*rest = *c;
 		rest->span.start = t->end;
-		ck_range_insert(&b->writers, &rest->span);
+		insert(b, rest);
 	}
 	ck_range_set_end(&b->writers, &c->span, t->start);
 }
@@ -38,10 +50,10 @@ void ck_writer_clear(const struct target *t, struct stock *st)
 			cut_left(b, c, t, st);
 			continue;
 		}
-		ck_range_erase(&b->writers, &c->span);
+		erase(b, c);
 		if (c->span.end > t->end) {
 			c->span.start = t->end;
-			ck_range_insert(&b->writers, &c->span);
+			insert(b, c);
 			return;
 		}
 		ck_stock_give(st, STOCK_CLAIM, c);
@@ -65,7 +77,7 @@ void ck_writer_set(const struct target *t, u64 session, u64 stream, u64 tick,
 	c->span.date = tick;
 	c->session = session;
 	c->stream = stream;
-	ck_range_insert(&t->buffer->writers, &c->span);
+	insert(t->buffer, c);
 }
 
 u64 ck_writer_stale(const struct target *t, u64 since,

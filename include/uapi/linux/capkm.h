@@ -52,7 +52,7 @@
  *  - EACCES: the domain's mode does not grant the right
  *  - EMSGSIZE: more elements than the limit that INFO names
  *  - EDQUOT: a limit on what one user, session, client or window may hold is
- *    reached; ``out_limit`` says which
+ *    reached; ``out_limit``, where there is one, says which
  *  - ENOSPC: a limit of the domain is reached, or one call needs more ranges than
  *    any may; ``out_limit`` says which
  *  - ENOMEM: out of memory
@@ -154,7 +154,7 @@ enum capkm_nr {
  * @CAPKM_REFUSED: WINDOW_SEAL, GRAPH_UPDATE: the window was doomed or
  *	abandoned, what it recorded is tainted. GRAPH_REPLAY_BEGIN: the slot is
  *	recording in software; SCOPE_ENTER: a child window suspends the window
- *	that records there: the outputs are tainted, the window is doomed.
+ *	that records there (WINDOW_PREPARE): the outputs are tainted, the window is doomed.
  *	WINDOW_JOIN: the driver has merged two windows: both are doomed
  * @CAPKM_PENDING: CHECK with %CAPKM_CHECK_F_CONFIRMED: all clean, but some byte's
  *	last writer has not been confirmed; the reports say which and who
@@ -299,7 +299,8 @@ enum capkm_verdict {
  * @CAPKM_LIMIT_RETAINED: retained host buffers of a window
  * @CAPKM_LIMIT_MEMBERS: member slots of a window
  * @CAPKM_LIMIT_DEPTH: windows above a child window
- * @CAPKM_LIMIT_RANGES: ranges that a domain keeps for all its buffers
+ * @CAPKM_LIMIT_RANGES: ranges that a domain keeps for all its buffers, writers
+ *	included
  * @CAPKM_LIMIT_OPEN_WINDOWS: open, CLOSING and orphaned windows of a domain
  * @CAPKM_LIMIT_UNCONFIRMED: unconfirmed ranges of a slot; beyond it they widen
  *	to whole buffers
@@ -955,8 +956,8 @@ struct capkm_buffer_query {
  * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
  * @parent: 0, or a recording window of the client on another slot, of which this
  *	one records a part that may or may not run (the body of a conditional
- *	node). While it records, work on the parent is refused and dooms the
- *	parent; the parent cannot be ended before it. Sealed, it becomes no graph
+ *	node). From its begin until it is sealed or refused, work on the parent is
+ *	refused and dooms the parent, and the parent cannot be ended. Sealed, it becomes no graph
  *	of its own: what it wrote counts as seen by the parent, what it read from
  *	outside as read by it. Refused, it dooms the parent
  *
@@ -1938,7 +1939,8 @@ struct capkm_stream_confirm {
  * that are open there fail when they are left; windows that are recording or
  * closing there are doomed; enters are skipped until CONTEXT_RENEW. Needs right
  * w. Errors: ENOENT, EPERM (the stream is another session's), EINVAL, EMSGSIZE;
- * EDQUOT and ENOMEM only if the client has never used the slot.
+ * EDQUOT (devices of one client) and ENOMEM only if the client has never used the
+ * slot, or not since a DEVICE_FAULT.
  */
 struct capkm_stream_fault {
 	__u32 size;
@@ -1995,7 +1997,8 @@ struct capkm_stream_flush {
  * @out_epoch: faults of the device that this client has seen
  *
  * Work can be entered there again. What was tainted stays so until it is written
- * or freed. Needs right w. Errors: ENOENT (the client has never used the device).
+ * or freed. Needs right w. Errors: ENOENT (the client has never used the device),
+ * ENOMEM.
  */
 struct capkm_context_renew {
 	__u32 size;
@@ -2180,8 +2183,8 @@ enum capkm_event_type {
  * @size: sizeof(struct capkm_event); the next one starts so many bytes further
  * @type: enum capkm_event_type
  * @number: of the event in its domain, from 1 on, without gaps
- * @lost: events between the last one that the session read and this one that
- *	were overwritten before it read them, of whatever type
+ * @lost: events before this one that the session would have got, and that were
+ *	overwritten before it read them
  * @time_ns: CLOCK_REALTIME, nanoseconds
  * @sequence: the domain's sequence
  * @session: session of the client
