@@ -533,8 +533,8 @@ static struct client *next_concerned(const struct domain *d, const u8 *uuid,
 	return NULL;
 }
 
-/* So that each concerned client has all that a fault needs. */
-static int prepare_domain(struct domain *d, const u8 *uuid)
+/* Gives each concerned client what a fault needs, as they come. */
+static int prepare_clients(struct domain *d, const u8 *uuid, bool *bought)
 {
 	struct device *dev, *spare;
 	struct stock stock;
@@ -543,6 +543,7 @@ static int prepare_domain(struct domain *d, const u8 *uuid)
 	int err = 0;
 
 	while ((c = next_concerned(d, uuid, &from))) {
+		*bought = true;
 		ck_stock_init(&stock);
 		host_unlock(&d->lock);
 		spare = host_alloc(sizeof(*spare));
@@ -563,6 +564,19 @@ static int prepare_domain(struct domain *d, const u8 *uuid)
 		if (err)
 			break;
 	}
+	return err;
+}
+
+/* While the lock was dropped, one more may have come to need it. */
+static int prepare_domain(struct domain *d, const u8 *uuid)
+{
+	bool bought;
+	int err;
+
+	do {
+		bought = false;
+		err = prepare_clients(d, uuid, &bought);
+	} while (!err && bought);
 	return err;
 }
 

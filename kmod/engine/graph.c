@@ -259,6 +259,7 @@ static void replay_end(struct domain *d, struct graph *g, struct failure *f,
 	g->touched = tick;
 	/* From here on its bytes are judged by their claims again. */
 	d->replaying--;
+	d->paid -= g->paid;
 	if (f) {
 		fail_all(g, f, true, tick);
 		link_for_each(l, &g->tracked)
@@ -364,6 +365,7 @@ struct beginning {
 	struct array *reports;
 	struct graph *graph;
 	struct slot *slot;
+	u64 tracked;		/* claims on shared and fresh buffers */
 	struct fault fault;
 	struct target bad;	/* bad.buffer NULL if all inputs are good */
 };
@@ -441,13 +443,19 @@ static int replay_need(struct beginning *b, struct need *need)
 	const u64 max = c->domain->limit[CAPKM_LIMIT_RANGES];
 	const struct link *l;
 	struct use *use;
+	int err;
 
 	*need = base_need(g);
 	if (b->bad.buffer || b->slot->device->faulted)
 		need->n[STOCK_SKIP] = 1 + g->uses.count / SKIP_PRODUCED;
+	b->tracked = 0;
 	link_for_each(l, &g->tracked)
-		need->n[STOCK_CLAIM] += 2 * link_entry(l, struct use,
-						       tracked)->writes.count;
+		b->tracked += link_entry(l, struct use, tracked)->writes.count;
+	/* An unconfirmed claim for each, of the base, and a writer. */
+	need->n[STOCK_CLAIM] += 2 * b->tracked;
+	err = b->tracked ? ck_domain_room(c, 3 * b->tracked) : 0;
+	if (err)
+		return err;
 	link_for_each(l, &g->busy) {
 		use = link_entry(l, struct use, busy);
 		set_splits(use->buffer, &use->writes, max, need);
@@ -578,6 +586,8 @@ static void begin(struct beginning *b)
 	g->stream = b->arg->place.stream;
 	g->failure = ck_failure_new(d, &g->stock);
 	d->replaying++;
+	g->paid = 3 * b->tracked;
+	d->paid += g->paid;
 	link_for_each(l, &g->tracked)
 		link_entry(l, struct use, tracked)->writers_paid = true;
 	ck_escape(b->call, g->slot, g->stream);

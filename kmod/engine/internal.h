@@ -567,6 +567,7 @@ struct graph {
 	bool no_inputs;
 	struct slot *slot;		/* while it is replayed */
 	u64 enter, epoch;		/* of the replay */
+	u64 paid;			/* ranges that it may add, of the domain's */
 	u64 touched;			/* sequence of the last begin or end */
 	u64 stream;			/* of the replay */
 	struct failure *failure;	/* of the replay; pinned */

@@ -140,6 +140,8 @@ static int prepare_record(struct call *c, struct capkm_window_record *a,
 				       &a->out_error_index);
 	if (!err && (*w)->state == CAPKM_WINDOW_OPENING)
 		err = -EINVAL;
+	if (!err && ck_window_suspender(*w))
+		err = -EBUSY;
 	if (err || (*w)->state == CAPKM_WINDOW_PREPARE)
 		return err;
 	err = ck_targets_need(c, writes, &need);

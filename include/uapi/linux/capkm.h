@@ -1200,7 +1200,8 @@ struct capkm_window_take {
  * For work that the driver recorded and that had no scope. What is recorded
  * after a WINDOW_TAKE and has a lower key than what that gave out comes only
  * after a rewind. Errors: ENOENT, EPERM, EINVAL (also for a buffer that was
- * never allocated), EMSGSIZE, EDQUOT (claims of one window), ENOSPC, ENOMEM.
+ * never allocated), EBUSY (a child window has begun and is neither sealed nor
+ * refused), EMSGSIZE, EDQUOT (claims of one window), ENOSPC, ENOMEM.
  */
 struct capkm_window_record {
 	__u32 size;
