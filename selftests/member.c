@@ -446,7 +446,7 @@ TEST_F(member, child_sees_ancestors)
 	}
 }
 
-/* While it records, work on the parent is refused and dooms the parent. */
+/* From its begin on, work on the parent is refused and dooms the parent. */
 TEST_F(member, parent_is_suspended)
 {
 	u_int64_t w = t_record(self->a, OWNER), c;
@@ -472,7 +472,10 @@ TEST_F(member, parent_is_suspended)
 	ASSERT_EQ(0, t_window(self->a, c).q.out_doomed);
 	t_write(self->a, OTHER, C({ self->x, 80, 90 }));
 	t_end(self->a, OTHER);
-	/* Once it is closed, the parent records again. */
+	e = t_try_enter(self->a, OWNER, 0, NULL, NO_CLAIMS, C({ self->x, 60, 70 }));
+	ASSERT_EQ(CAPKM_REFUSED, e.result);
+	/* Once it is sealed or refused, the parent records again. */
+	ASSERT_EQ(CAPKM_CLEAN, t_try_seal(self->a, c, 0).result);
 	t_write(self->a, OWNER, C({ self->x, 60, 70 }));
 }
 
