@@ -167,8 +167,8 @@ TEST_F(process, c77_zombie)
 	w = t_record(p, 1);
 	t_enter(p, 2, NO_CLAIMS, C({ self->x, 0, 10 }));
 	kill(p->pid, SIGKILL);
+	UNTIL(state_of(p->pid) == 'Z');
 	UNTIL(t_window(self->a, w).q.out_state == CAPKM_WINDOW_ORPHANED);
-	ASSERT_EQ('Z', state_of(p->pid));
 	t_is_tainted(self->a, self->x, 0, 10, CAPKM_KIND_TORN_DOWN);
 	ASSERT_EQ(0, t_abandon(self->a, w));
 	UNTIL(t_domain_query(self->a).out_sessions == 1);
