@@ -56,11 +56,9 @@ static const struct need latent_need = {
 	.n[STOCK_NOTE] = 1,
 };
 
-static void provide_latent(struct domain *d, struct device *dev,
-			   struct stock *st)
+static void provide_latent(struct device *dev, struct stock *st)
 {
-	dev->latent = ck_failure_new(d, st);
-	dev->latent->latent = true;
+	dev->latent = ck_failure_latent(st);
 	if (!dev->note)
 		dev->note = ck_stock_take(st, STOCK_NOTE);
 }
@@ -77,7 +75,7 @@ int ck_device_get(struct call *call, const u8 *uuid, struct device **out)
 		return 0;
 	err = ck_call_buy(call, &latent_need);
 	if (!err)
-		provide_latent(call->domain, dev, &call->session->stock);
+		provide_latent(dev, &call->session->stock);
 	return err;
 }
 
@@ -557,7 +555,7 @@ static int prepare_clients(struct domain *d, const u8 *uuid, bool *bought)
 				spare = NULL;
 				device_init(dev, c, uuid);
 			}
-			provide_latent(d, dev, &stock);
+			provide_latent(dev, &stock);
 		}
 		host_free(spare);
 		ck_stock_free(&stock);

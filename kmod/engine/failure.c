@@ -53,11 +53,12 @@ void ck_who_report(const struct who *w, struct capkm_report *r)
 	memcpy(r->comm, w->comm, sizeof(r->comm));
 }
 
-struct failure *ck_failure_new(struct domain *d, struct stock *from)
+/* It gets its id when it happens. */
+struct failure *ck_failure_latent(struct stock *from)
 {
 	struct failure *f = ck_stock_take(from, STOCK_FAILURE);
 
-	f->node.id = ++d->next_failure;
+	f->latent = true;
 	f->pins = 1;
 	f->kind = CAPKM_KIND_GENERIC;
 	link_init(&f->sib);
@@ -70,6 +71,15 @@ static void failure_free(struct failure *f, struct stock *back)
 	ck_who_put(&f->who);
 	host_free(f->stack);
 	ck_stock_give(back, STOCK_FAILURE, f);
+}
+
+struct failure *ck_failure_new(struct domain *d, struct stock *from)
+{
+	struct failure *f = ck_failure_latent(from);
+
+	f->latent = false;
+	f->node.id = ++d->next_failure;
+	return f;
 }
 
 void ck_failure_pin(struct failure *f)
@@ -152,6 +162,7 @@ void ck_failure_happened(struct domain *d, struct failure *f)
 	u32 n = 0;
 
 	f->latent = false;
+	f->node.id = ++d->next_failure;
 	for (at = ck_id_first(&f->carriers); at; at = ck_id_next(at)) {
 		b = container_of(at, struct carrier, node)->buffer;
 		b->failures++;

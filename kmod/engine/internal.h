@@ -135,6 +135,8 @@ struct skip {
 
 /* Mints an id. Not linked until a buffer carries it. One pin. */
 struct failure *ck_failure_new(struct domain *d, struct stock *from);
+/* One that may never happen: without an id, and never linked. One pin. */
+struct failure *ck_failure_latent(struct stock *from);
 void ck_failure_pin(struct failure *f);
 void ck_failure_unpin(struct failure *f, struct stock *back);
 void ck_failure_text(struct failure *f, const char *text, u32 len);
