@@ -121,7 +121,7 @@ struct m_scope {
 	uint64_t stream;
 	int window;
 	int poison;		/* failure of its input */
-	int fault;		/* of the device since its enter */
+	int fault;		/* the last of the device since its enter */
 	uint64_t enter;
 	uint64_t tracked;	/* buffers that knew their writers then */
 	struct m_ranges reads, writes;
@@ -667,8 +667,8 @@ static inline int m_children(const struct model *m, int window)
 static inline bool m_suspended(const struct model *m, int window)
 {
 	for (int w = 0; w < M_WINDOWS; w++)
-		if (m_is_child(m, w, window) &&
-		    (m->window[w].state == 2 || m->window[w].state == 3))
+		/* It has begun: opening, recording or closing. */
+		if (m_is_child(m, w, window) && m->window[w].state >= 2)
 			return true;
 	return false;
 }
@@ -1030,15 +1030,13 @@ static inline void m_fault(struct model *m, int client, int device, int failure,
 	for (int slot = 0; slot < M_PLACES; slot++)
 		if (m_device(slot) == device)
 			c->slot[slot].first = c->slot[slot].last = 0;
-	/* Of two faults since its enter the first counts. */
 	for (int s = 0; s < M_SCOPES; s++)
 		if (m->scope[s].used && m->scope[s].client == client &&
-		    m_device(m->scope[s].slot) == device && m->scope[s].fault == M_NONE)
+		    m_device(m->scope[s].slot) == device)
 			m->scope[s].fault = failure;
 	for (int g = 0; g < M_GRAPHS; g++)
 		if (m->graph[g].used && m->graph[g].replaying &&
-		    m->graph[g].client == client &&
-		    m_device(m->graph[g].slot) == device && m->graph[g].fault == M_NONE)
+		    m->graph[g].client == client && m_device(m->graph[g].slot) == device)
 			m->graph[g].fault = failure;
 	for (int w = 0; w < M_WINDOWS; w++) {
 		const struct m_window *win = &m->window[w];

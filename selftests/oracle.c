@@ -893,6 +893,12 @@ static bool op_buffer_export(struct oracle *o)
 
 	if (b == M_NONE)
 		return false;
+	/*
+	 * Its past is dated now, at the tick that the domain has reached: where
+	 * others work, it is not known which that is.
+	 */
+	if (o->shared && !o->m.buffer[b].shared && m_dirty(&o->m, b))
+		return false;
 	a.buffer = o->m.buffer[b].id;
 	note(o, "exports buffer", c, a.buffer, 0)->touches = 1ull << b;
 	EXPECT_RC(o, t_call(o->user[c].cl, CAPKM_NR_BUFFER_EXPORT, &a), 0, "BUFFER_EXPORT");
@@ -1839,12 +1845,12 @@ static bool op_record(struct oracle *o)
 	struct m_ranges reads, writes, none = { 0 };
 	struct m_window *win;
 	bool seen = chance(o, 25);
+	int rc;
 
 	if (w == M_NONE)
 		return false;
 	win = &o->m.window[w];
-	/* Whether it can go on in a window that a child suspends is not said. */
-	if (win->keys_n > M_KEYS / 2 || m_suspended(&o->m, w))
+	if (win->keys_n > M_KEYS / 2)
 		return false;
 	reads = any_ranges(o, win->client, 2);
 	writes = any_ranges(o, win->client, 2);
@@ -1854,10 +1860,10 @@ static bool op_record(struct oracle *o)
 	to_claims(o, &writes, x);
 	note_ranges(note(o, seen ? "saw in window" : "records in window", win->client,
 			 win->id, 0), &reads, &writes);
-	EXPECT_RC(o, t_try_record(o->user[win->client].cl, win->id,
-				  seen ? CAPKM_WINDOW_RECORD_F_SEEN : 0, r, reads.n, x,
-				  writes.n), 0, "WINDOW_RECORD");
-	if (win->state == CAPKM_WINDOW_PREPARE)
+	rc = t_try_record(o->user[win->client].cl, win->id,
+			  seen ? CAPKM_WINDOW_RECORD_F_SEEN : 0, r, reads.n, x, writes.n);
+	EXPECT_RC(o, rc, m_suspended(&o->m, w) ? -EBUSY : 0, "WINDOW_RECORD");
+	if (rc || win->state == CAPKM_WINDOW_PREPARE)
 		return true;
 	if (seen)
 		for (int b = 0; b < M_BUFFERS; b++)
