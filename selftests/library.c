@@ -2675,7 +2675,8 @@ static int only_ask(struct heritage *h)
 TEST_F(library, open_fd)
 {
 	struct heritage h = { .c = self->c, .a = &self->a };
-	struct capkm *c = (void *)1;
+	struct capkm *c = (void *)1, *hw;
+	uint64_t graph;
 	int fd;
 
 	REFUSED(-EBADF, capkm_open_fd(9999, NULL, &c, &err));
@@ -2696,8 +2697,20 @@ TEST_F(library, open_fd)
 	ASSERT_EQ(capkm_session_id(self->c), capkm_session_id(c));
 	ASSERT_EQ(1, counts(c).out_clients);
 	OK(write_well(c, NULL, &self->a));
+	REFUSED(-EINVAL, capkm_window_prepare(c, &(struct capkm_where){ .stream = 1, .slot = 32,
+			.flags = CAPKM_WHERE_SLOT }, NULL, NULL, &err));
+	SAYS("below 32");
 	capkm_close(c);
 	OK(write_well(self->c, NULL, &self->a));
+	/* What the session can do comes with it. */
+	hw = new_handle(NULL);
+	OK(capkm_domain_open(hw, NULL, WITH(struct capkm_domain_opts,
+			     .backend = CAPKM_BACKEND_HARDWARE), &err));
+	OK(capkm_open_fd(capkm_fd(hw), NULL, &c, &err));
+	REFUSED(-EOPNOTSUPP, capkm_window_close(c, &owner, &graph, NULL, &err));
+	SAYS("window_seal");
+	capkm_close(c);
+	capkm_close(hw);
 	h.window = record(self->c, &self->b);
 	ASSERT_EQ(0, run_child(only_ask, &h));
 	ASSERT_EQ(1, counts(self->c).out_clients);
