@@ -240,6 +240,7 @@ struct use {
 	struct buffer *buffer;	/* NULL once the window only remembers */
 	struct graph *graph;	/* or NULL: a window's */
 	bool writers_paid;	/* of what a replay will have written */
+	bool refusal_paid;	/* the window's stock has the carrier */
 	struct range_map writes;
 	struct range_map inputs;
 	struct range_map seen;
@@ -449,10 +450,14 @@ struct device {
 
 /* An error that waits to be flushed. It pins the failure, and is no node. */
 struct note {
-	struct link sib;		/* slot->notes, oldest first */
-	struct failure *failure;
-	u64 owner;			/* stream */
+	struct link sib;		/* slot->notes or ->shared, oldest first */
+	struct id_node node;		/* slot->owners: its owner's oldest */
+	struct link owned;		/* the notes of one owner, round */
+	u32 count;			/* of them, if this is the oldest */
 	bool shared;			/* for anybody */
+	u64 number;
+	u64 owner;			/* stream */
+	struct failure *failure;
 };
 
 struct stream {
@@ -482,9 +487,10 @@ struct slot {
 	u64 last;			/* tick of the last unconfirmed exit */
 	u64 confirmed;
 
-	struct link notes;
+	struct link notes, shared;
+	struct id_map owners;
 	u32 notes_n, notes_shared;
-	u64 notes_dropped;
+	u64 notes_total, notes_dropped;
 };
 
 struct window {

@@ -175,15 +175,22 @@ int ck_child_need(struct call *c, const struct window *w, struct need *need)
 	return 0;
 }
 
-static void seen_by_parent(struct window *parent, struct use *use,
-			   const struct range_map *set, struct stock *st)
+static void seen_by_parent(struct window *parent, struct stock *stock,
+			   struct use *use, const struct range_map *set,
+			   struct stock *st)
 {
+	static const struct need tag = { .n[STOCK_CARRIER] = 1 };
 	struct use *above;
 	struct span *s;
 
 	if (!set->count)
 		return;
 	above = ck_use_get(&parent->uses, use->buffer, NULL, st);
+	/* What the parent's refusal needs for the claims that move to it. */
+	if (use->refusal_paid && !above->refusal_paid) {
+		ck_stock_move(&parent->stock, stock, &tag);
+		above->refusal_paid = true;
+	}
 	range_for_each(s, set)
 		parent->seen += ck_use_add(&above->seen, s->start, s->end, st);
 }
@@ -201,13 +208,20 @@ static void read_by_parent(void *ctx, u64 start, u64 end)
 	ck_window_read(in->parent, in->buffer, start, end, in->stock);
 }
 
-static void move_claims(struct window *parent, struct window *w)
+/* Older ones of the parent end where these do, their exits have seen to that. */
+static void move_claims(struct window *parent, struct window *w,
+			struct stock *st)
 {
+	struct target t;
 	struct claim *c;
 	u32 n = 0;
 
 	while (!link_empty(&w->claims)) {
 		c = link_first(&w->claims, struct claim, sib);
+		t.buffer = c->buffer;
+		t.start = c->span.start;
+		t.end = c->span.end;
+		ck_taint_clear_recorded(&t, parent, c->enter, st);
 		c->window = parent;
 		link_move_tail(&c->sib, &parent->claims);
 		if (!(++n % 1024))
@@ -225,17 +239,15 @@ void ck_child_sealed(struct window *w, struct stock *st)
 
 	for (node = ck_id_first(&w->uses); node; node = ck_id_next(node)) {
 		use = container_of(node, struct use, node);
-		seen_by_parent(parent, use, &use->writes, st);
-		seen_by_parent(parent, use, &use->seen, st);
+		seen_by_parent(parent, &w->stock, use, &use->writes, st);
+		seen_by_parent(parent, &w->stock, use, &use->seen, st);
 		in.buffer = use->buffer;
 		range_for_each(s, &use->inputs)
 			ck_use_gaps(ck_use_find(&parent->uses, node->id),
 				    s->start, s->end, read_by_parent, &in);
 		host_relax();
 	}
-	move_claims(parent, w);
-	/* With it what the parent's refusal needs for these claims. */
-	ck_stock_move_all(&parent->stock, &w->stock);
+	move_claims(parent, w, st);
 	while (!link_empty(&w->retained))
 		link_move_tail(w->retained.next, &parent->retained);
 	parent->retained_n += w->retained_n;

@@ -37,8 +37,9 @@ void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
 	struct use *use = ck_use_get(&w->uses, b, NULL, st);
 
 	/* To tag the buffer with the window's refusal. */
-	if (!use->writes.count)
+	if (!use->refusal_paid)
 		ck_stock_move(&w->stock, st, &tag);
+	use->refusal_paid = true;
 	if (ck_use_add(&use->writes, start, end, st)) {
 		w->recorded++;
 		w->bytes += min(end - start, U64_MAX - w->bytes);

@@ -53,6 +53,7 @@ static void slot_init(struct slot *slot, struct device *dev, u32 index)
 	link_init(&slot->unconfirmed);
 	link_init(&slot->dirty);
 	link_init(&slot->notes);
+	link_init(&slot->shared);
 	ck_id_insert(&dev->client->slots, &slot->node);
 }
 
