@@ -565,17 +565,20 @@ static int prepare_clients(struct domain *d, const u8 *uuid, bool *bought)
 	return err;
 }
 
-/* While the lock was dropped, one more may have come to need it. */
+/*
+ * While the lock was dropped, one more may have come to need it. An administrator
+ * does not run after sessions that keep coming.
+ */
 static int prepare_domain(struct domain *d, const u8 *uuid)
 {
+	int err, passes = 0;
 	bool bought;
-	int err;
 
 	do {
 		bought = false;
 		err = prepare_clients(d, uuid, &bought);
-	} while (!err && bought);
-	return err;
+	} while (!err && bought && ++passes < 1000);
+	return err ? err : bought ? -ENOMEM : 0;
 }
 
 static u32 fault_clients(struct domain *d, struct capkm_session *s,

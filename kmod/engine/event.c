@@ -240,6 +240,8 @@ static int find(struct call *c, const struct capkm_window_wait *a,
 	}
 	if (!c->client)
 		return -EPERM;
+	if (c->client->dead)
+		return -ECANCELED;
 	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);
 	*w = err || !slot ? NULL : slot->window;
 	return err;

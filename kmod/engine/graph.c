@@ -350,7 +350,7 @@ int ck_op_graph_replay_end(struct call *c)
 			g->stream, false, &c->session->stock);
 	replay_end(c->domain, g, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE,
 		   tick);
-	a->out_failure = f && f->carriers.count ? f->node.id : 0;
+	a->out_failure = f && g->writes + g->seen ? f->node.id : 0;
 	a->out_sequence = tick;
 	drop_failure(g, &c->session->stock);
 	ck_graph_give_excess(g, &c->session->stock);
