@@ -2150,7 +2150,8 @@ struct capkm_device_fault {
  * enum capkm_event_type - what has happened in the domain
  * @CAPKM_EVENT_WINDOW_PREPARED: a window was prepared
  * @CAPKM_EVENT_WINDOW_BEGUN: it records
- * @CAPKM_EVENT_WINDOW_DOOMED: its first failure; it cannot be sealed any more
+ * @CAPKM_EVENT_WINDOW_DOOMED: its first failure, which may be that of its refusal;
+ *	it cannot be sealed any more
  * @CAPKM_EVENT_WINDOW_SEALED: it became @graph, or a part of its parent
  * @CAPKM_EVENT_WINDOW_REFUSED: refused or aborted, @kind says why
  * @CAPKM_EVENT_WINDOW_ABANDONED: abandoned
