@@ -719,9 +719,10 @@ TEST_F(abi, read_only)
 	ASSERT_EQ(0, setegid(65534));
 	ASSERT_EQ(0, seteuid(65534));
 	reader = t_client();
+	/* Who attaches decides, and in the library who has opened. */
+	t_attach(reader, self->w.a->domain);
 	ASSERT_EQ(0, seteuid(0));
 	ASSERT_EQ(0, setegid(0));
-	t_attach(reader, self->w.a->domain);
 	FOR_EACH_ROW(r) {
 		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
 		int rc;
