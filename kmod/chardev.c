@@ -16,7 +16,8 @@
  *    early in the exit of the last thread, and in an exec once there is no way
  *    back to the old program, also if no descriptor is close-on-exec. It comes
  *    late, or in another task, while somebody else uses the mm: a child of
- *    vfork(), a reader of /proc.
+ *    vfork(), a reader of /proc. It comes in a read section of an SRCU that all
+ *    notifiers of the system share, so all it does is to queue the work.
  *  - flush: a descriptor is closed. If the process has no live thread any more,
  *    it has ended. If it has another mm than the client, the client has been
  *    replaced. And if its file table has no descriptor of the session any more,
@@ -24,7 +25,8 @@
  *    has one file table unless its threads have unshared theirs; then a close
  *    says nothing and its exit counts. So also does a thread that copies the
  *    table or a descriptor in the very moment in which the last one is closed:
- *    its copy comes too late. If the closed descriptor was the description's
+ *    its copy comes too late; and close_range() that unshares the table leaves
+ *    the descriptors out of the copy without closing them. If the closed descriptor was the description's
  *    last reference, flush leaves all to release, which is next.
  *  - the backstop, for a process that has no descriptor any more, whose file
  *    table outlives it, or whose mm somebody else uses: the kernel wakes
@@ -35,24 +37,24 @@
  *
  * Locks, in this order; the engine's are inside all of them:
  *
- *	join_lock	one SESSION_JOIN at a time, so that two threads of one
- *			process do not make two watches. It is held while user
- *			memory is touched, and is interruptible for that
- *	mmap_lock	of the new client, to register the notifier
+ *	join_lock	one SESSION_JOIN, or first call of the opener, at a time,
+ *			so that two threads of one process do not make two
+ *			watches. It is held while user memory is touched, and is
+ *			interruptible for that
+ *	mmap_lock	of the new client, to register the notifier. Not in open:
+ *			that runs under a lock of all misc devices, and who holds
+ *			an mmap_lock may wait for user space
  *	watch_lock	the list of watches. Nothing waits under it but the engine
- *	(SRCU)		the notifier's ->release runs in a section of it, as gone_work()
- *			does on the work queue: both take no lock but the engine's
  *
  * A watch is freed by release, when nobody else has the description; by a join
  * that failed, before others rely on it; and by a later join when its image is
  * gone. In all cases it is first taken off the list, so that no flush finds it.
- * Then remove_wait_queue() waits for a callback that is running, after it nobody
- * queues the work, and cancel_work_sync() waits for the work. Last
- * mmu_notifier_unregister() calls ->release if it has not been called, and waits
- * for it if it is running; it sleeps in synchronize_srcu(), so no lock is held
- * that ->release takes. All of that is over before the session is released, and
- * says nothing then: the session's release takes its clients along, to whom a
- * session that is gone matters less than one that lives on.
+ * Then mmu_notifier_unregister() calls ->release if it has not been called, and
+ * waits for it if it is running, and remove_wait_queue() waits for a callback that
+ * is running; after these two nobody queues the work, and cancel_work_sync() waits
+ * for it. All of that is over before the session is released, and says nothing
+ * then: the session's release takes its clients along, to whom a session that is
+ * gone matters less than one that lives on.
  */
 #include <linux/capability.h>
 #include <linux/err.h>
@@ -86,6 +88,7 @@ struct capkm_file {
 	struct mutex join_lock;
 	struct mutex read_lock;		/* one reader at a time */
 	struct mutex watch_lock;
+	bool mm_unwatched;		/* the opener's, until its first call */
 	struct list_head watches;	/* of watch_lock */
 };
 
@@ -96,6 +99,8 @@ struct capkm_watch {
 	struct pid *pid;		/* a thread group; a reference */
 	struct mm_struct *mm;		/* pinned, so that no other gets its address */
 	struct mmu_notifier notifier;	/* of mm */
+	bool notifies;			/* it is registered; of join_lock */
+	bool mm_over;			/* set by the notifier */
 	struct wait_queue_entry wait;	/* on pid->wait_pidfd */
 	struct work_struct gone_work;
 };
@@ -132,6 +137,11 @@ static void gone_work(struct work_struct *work)
 {
 	struct capkm_watch *w = container_of(work, struct capkm_watch, gone_work);
 
+	/* Release ends all that is left, together with the session. */
+	if (READ_ONCE(w->file->released))
+		return;
+	if (READ_ONCE(w->mm_over))
+		image_ended(w);
 	/* A traced thread, or a leader whose threads go on, also wakes us. */
 	if (is_gone(w->pid))
 		process_ended(w);
@@ -151,19 +161,27 @@ static void mm_gone(struct mmu_notifier *notifier, struct mm_struct *mm)
 	struct capkm_watch *w = container_of(notifier, struct capkm_watch,
 					     notifier);
 
-	if (!READ_ONCE(w->file->released))
-		image_ended(w);
+	WRITE_ONCE(w->mm_over, true);
+	queue_work(capkm_wq, &w->gone_work);
 }
 
 static const struct mmu_notifier_ops mm_ops = {
 	.release	= mm_gone,
 };
 
-/* Of the current process. */
+/* Takes mmap_lock. A signal may come; nothing has happened then. */
+static int watch_mm(struct capkm_watch *w)
+{
+	int err = mmu_notifier_register(&w->notifier, w->mm);
+
+	w->notifies = !err;
+	return err == -EINTR ? -ERESTARTSYS : err;
+}
+
+/* Of the current process; its mm is not watched yet. */
 static struct capkm_watch *watch_new(struct capkm_file *cf)
 {
 	struct capkm_watch *w;
-	int err;
 
 	/* A kernel thread is nobody's client. */
 	if (!current->mm)
@@ -176,13 +194,6 @@ static struct capkm_watch *watch_new(struct capkm_file *cf)
 	w->file = cf;
 	w->mm = current->mm;
 	w->notifier.ops = &mm_ops;
-	err = mmu_notifier_register(&w->notifier, w->mm);
-	if (err) {
-		kfree(w);
-		/* A signal came. Nothing has happened yet. */
-		return ERR_PTR(err == -EINTR ? -ERESTARTSYS : err);
-	}
-
 	mmgrab(w->mm);
 	w->pid = get_pid(task_tgid(current));
 	INIT_WORK(&w->gone_work, gone_work);
@@ -198,9 +209,10 @@ static struct capkm_watch *watch_new(struct capkm_file *cf)
 /* It is on no list any more. */
 static void watch_free(struct capkm_watch *w)
 {
+	if (w->notifies)
+		mmu_notifier_unregister(&w->notifier, w->mm);
 	remove_wait_queue(&w->pid->wait_pidfd, &w->wait);
 	cancel_work_sync(&w->gone_work);
-	mmu_notifier_unregister(&w->notifier, w->mm);
 	put_pid(w->pid);
 	mmdrop(w->mm);
 	kfree(w);
@@ -222,21 +234,23 @@ static void watches_free(struct list_head *list)
 		watch_free(w);
 }
 
-/* Frees those whose image is gone, and says whether the current one has one. */
-static bool watch_find(struct capkm_file *cf)
+/* That of the current image, or NULL. Frees those whose image is gone. */
+static struct capkm_watch *watch_find(struct capkm_file *cf)
 {
-	struct capkm_watch *w, *next;
-	bool found = false;
+	struct capkm_watch *w, *next, *found = NULL;
 	LIST_HEAD(gone);
 
 	mutex_lock(&cf->watch_lock);
 	list_for_each_entry_safe(w, next, &cf->watches, sib) {
 		if (w->pid == task_tgid(current) && w->mm == current->mm)
-			found = true;
+			found = w;
 		else if (is_gone(w->pid) || !atomic_read(&w->mm->mm_users))
 			list_move(&w->sib, &gone);
 	}
 	mutex_unlock(&cf->watch_lock);
+	/* Their work may not have come to it. */
+	list_for_each_entry(w, &gone, sib)
+		image_ended(w);
 	watches_free(&gone);
 	return found;
 }
@@ -267,6 +281,8 @@ static int capkm_open(struct inode *inode, struct file *file)
 		goto err_session;
 	}
 
+	/* Not here: whoever opens a misc device holds a lock of all of them. */
+	cf->mm_unwatched = true;
 	cf->opener = get_pid(w->pid);
 	file->private_data = cf;
 	return nonseekable_open(inode, file);
@@ -305,6 +321,12 @@ static int is_file(const void *file, struct file *other, unsigned int fd)
 	return file == other;
 }
 
+/* Has the caller's table no descriptor of the session any more? */
+static bool has_left(struct file *file)
+{
+	return !iterate_fd(current->files, 0, is_file, file);
+}
+
 /* The descriptor is off the table by now. */
 static int capkm_flush(struct file *file, fl_owner_t id)
 {
@@ -318,7 +340,7 @@ static int capkm_flush(struct file *file, fl_owner_t id)
 		return 0;
 
 	/* At exit the table is nobody's any more. */
-	left = files && id == files && !iterate_fd(files, 0, is_file, file);
+	left = files && id == files && has_left(file);
 
 	mutex_lock(&cf->watch_lock);
 	list_for_each_entry(w, &cf->watches, sib) {
@@ -371,9 +393,29 @@ static long call(struct capkm_file *cf, unsigned int nr, unsigned long arg)
 	return capkm_call(cf->session, nr, arg, &user_memory, &who);
 }
 
-/* A new client is watched before it can have anything that its end must mend. */
-static long join(struct capkm_file *cf, unsigned long arg)
+/* The opener's first call: before it can have anything that its end must mend. */
+static int watch_opener(struct capkm_file *cf)
 {
+	struct capkm_watch *w;
+	int err = 0;
+
+	if (task_tgid(current) != cf->opener)
+		return 0;
+	if (mutex_lock_interruptible(&cf->join_lock))
+		return -ERESTARTSYS;
+	w = watch_find(cf);
+	if (w && !w->notifies)
+		err = watch_mm(w);
+	if (!err)
+		WRITE_ONCE(cf->mm_unwatched, false);
+	mutex_unlock(&cf->join_lock);
+	return err;
+}
+
+/* A new client is watched before it can have anything that its end must mend. */
+static long join(struct file *file, unsigned long arg)
+{
+	struct capkm_file *cf = file->private_data;
 	struct capkm_watch *made = NULL;
 	struct capkm_caller who;
 	long err;
@@ -387,6 +429,11 @@ static long join(struct capkm_file *cf, unsigned long arg)
 			err = PTR_ERR(made);
 			goto out;
 		}
+		err = watch_mm(made);
+		if (err) {
+			watch_del(cf, made);
+			goto out;
+		}
 	}
 	err = call(cf, CAPKM_NR_SESSION_JOIN, arg);
 
@@ -394,6 +441,9 @@ static long join(struct capkm_file *cf, unsigned long arg)
 	capkm_caller_init(&who);
 	if (made && !capkm_session_is_client(cf->session, &who))
 		watch_del(cf, made);
+	/* Another thread has closed the last descriptor; flush knew no client. */
+	else if (made && has_left(file) && all_share(made->pid, current->files))
+		image_ended(made);
 out:
 	mutex_unlock(&cf->join_lock);
 	return err;
@@ -402,15 +452,18 @@ out:
 static long capkm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct capkm_file *cf = file->private_data;
+	int err;
 
-	switch (cmd) {
-	case CAPKM_IOC_SESSION_JOIN:
-		return join(cf, arg);
-	default:
-		if (cmd != _IO(CAPKM_TYPE, _IOC_NR(cmd)))
-			return -ENOTTY;
-		return call(cf, _IOC_NR(cmd), arg);
+	if (cmd != _IO(CAPKM_TYPE, _IOC_NR(cmd)))
+		return -ENOTTY;
+	if (READ_ONCE(cf->mm_unwatched)) {
+		err = watch_opener(cf);
+		if (err)
+			return err;
 	}
+	if (cmd == CAPKM_IOC_SESSION_JOIN)
+		return join(file, arg);
+	return call(cf, _IOC_NR(cmd), arg);
 }
 
 static int lock_reader(struct capkm_file *cf, bool wait)
@@ -432,7 +485,7 @@ static int read_one(struct capkm_file *cf, const struct capkm_caller *who,
 		return ret == -EINTR ? -ERESTARTSYS : ret;
 	if (copy_to_user(buf, &event, sizeof(event)))
 		return -EFAULT;
-	capkm_event_taken(cf->session, event.number);
+	capkm_event_taken(cf->session, &event);
 	return 1;
 }
 

@@ -11,6 +11,10 @@
 #error "capkm needs Linux 6.1 or newer"
 #endif
 
+#ifndef CONFIG_64BIT
+#error "capkm needs a 64-bit kernel (32-bit programs are served)"
+#endif
+
 /*
  * 6.6 (7288dd2fd488) wraps the attributes of a dump in a struct genl_info.
  * To be deleted when 6.1 is no longer supported.
@@ -30,14 +34,6 @@ static inline struct nlattr **capkm_dump_attrs(struct netlink_callback *cb)
  * call or close.
  */
 #ifndef CONFIG_MMU_NOTIFIER
-struct mmu_notifier_ops {
-	void (*release)(struct mmu_notifier *notifier, struct mm_struct *mm);
-};
-
-struct mmu_notifier {
-	const struct mmu_notifier_ops *ops;
-};
-
 static inline int mmu_notifier_register(struct mmu_notifier *notifier,
 					struct mm_struct *mm)
 {

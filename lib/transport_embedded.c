@@ -237,7 +237,7 @@ static int take_event(struct embedded *e, const struct capkm_caller *who,
 	pthread_mutex_lock(&e->reading);
 	rc = capkm_event_next(e->session, who, false, event);
 	if (rc == 1)
-		capkm_event_taken(e->session, event->number);
+		capkm_event_taken(e->session, event);
 	pthread_mutex_unlock(&e->reading);
 	return rc;
 }

@@ -58,8 +58,9 @@ bool capkm_session_is_client(struct capkm_session *s,
  */
 int capkm_event_next(struct capkm_session *s, const struct capkm_caller *who,
 		     bool wait, struct capkm_event *event);
-/* @number of the event that was handed on. Unless somebody else took it before. */
-void capkm_event_taken(struct capkm_session *s, u64 number);
+/* The event was handed on. Unless somebody else took it before. */
+void capkm_event_taken(struct capkm_session *s,
+		       const struct capkm_event *event);
 
 #define CAPKM_POLL_IN	(1u << 0)	/* capkm_event_next() would not wait */
 #define CAPKM_POLL_HUP	(1u << 1)	/* the domain was destroyed */

@@ -187,15 +187,18 @@ int capkm_event_next(struct capkm_session *s, const struct capkm_caller *who,
 	return err;
 }
 
-void capkm_event_taken(struct capkm_session *s, u64 number)
+void capkm_event_taken(struct capkm_session *s, const struct capkm_event *event)
 {
 	struct domain *d = READ_ONCE(s->domain);
 
 	host_lock(&d->lock);
-	if (number > s->events_read) {
-		s->events_read = number;
+	if (event->number > s->events_read) {
+		s->events_read = event->number;
 		s->plain_read++;
 		s->events_lost = 0;
+	} else if (s->events_lost > event->lost) {
+		/* Overwritten meanwhile, and counted: this one and those before. */
+		s->events_lost -= event->lost + 1;
 	}
 	host_unlock(&d->lock);
 }
