@@ -2204,8 +2204,9 @@ enum capkm_event_type {
  * too small for one), waits for the first unless the file is O_NONBLOCK
  * (EAGAIN), and returns 0 when the domain was destroyed. Other errors: ENOTCONN,
  * EACCES, EPERM, EFAULT, EINTR, ECANCELED (the client has ended). poll() says
- * EPOLLIN while there is something to read, and EPOLLHUP when the domain was
- * destroyed.
+ * EPOLLIN while there is something to read, EPOLLHUP when the domain was
+ * destroyed, and EPOLLERR before the session is attached: add it to an epoll set
+ * afterwards.
  */
 struct capkm_event {
 	__u32 size;
