@@ -209,13 +209,8 @@ static void taint_all(struct call *c, const struct array *claims,
 static struct failure *taint_failure(struct call *c,
 				     const struct capkm_taint *a)
 {
-	struct failure *f = ck_failure_new(c->domain, &c->session->stock);
+	struct failure *f = ck_failure_by(c, a->stream, a->kind, a->code);
 
-	f->kind = a->kind;
-	f->code = a->code;
-	f->sequence = c->domain->sequence;
-	f->time_ns = host_time_ns();
-	ck_who_set(&f->who, c->who, c->session->id, a->stream);
 	ck_failure_text(f, c->array[1].data, c->array[1].len);
 	return f;
 }

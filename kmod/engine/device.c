@@ -309,15 +309,13 @@ static void taint_private(struct device *dev, struct failure *f, bool all,
  * carries it. Takes it from the device, with its pin.
  */
 static struct failure *lose(struct domain *d, struct device *dev, u32 kind,
-			    bool all, u64 tick)
+			    s32 code, bool all, u64 tick)
 {
 	struct failure *f = dev->latent;
 	struct slot *slot;
 
 	dev->latent = NULL;
-	f->kind = kind;
-	f->sequence = tick;
-	f->time_ns = host_time_ns();
+	ck_failure_date(d, f, kind, code);
 	ck_who_copy(&f->who, &dev->client->who);
 	if (!dev->client->session->leaving)
 		taint_private(dev, f, all, tick);
@@ -340,7 +338,7 @@ void ck_client_unconfirmed(struct client *c, u64 tick)
 		dev = link_entry(l, struct device, sib);
 		if (dev->latent)
 			ck_failure_unpin(lose(d, dev, CAPKM_KIND_UNCONFIRMED,
-					      false, tick), NULL);
+					      0, false, tick), NULL);
 		d->faulted_n -= dev->faulted;
 		dev->faulted = false;
 	}
@@ -384,13 +382,11 @@ static void fault(struct domain *d, struct device *dev,
 		  const struct fault_text *t, u64 tick, struct stock *back)
 {
 	static const char fallback[] = "the client's context on the device is lost";
-	struct failure *f;
+	struct failure *f = dev->latent;
 
-	f = dev->latent;
-	f->code = t->code;
 	ck_failure_text(f, t->text->len ? t->text->data : fallback,
 			t->text->len ? t->text->len : sizeof(fallback) - 1);
-	f = lose(d, dev, CAPKM_KIND_DEVICE_FAULT, true, tick);
+	lose(d, dev, CAPKM_KIND_DEVICE_FAULT, t->code, true, tick);
 	/* Who noticed; the client itself is in the event. */
 	ck_who_set(&f->who, t->who, t->session, t->stream);
 	dev->epoch++;

@@ -82,6 +82,23 @@ struct failure *ck_failure_new(struct domain *d, struct stock *from)
 	return f;
 }
 
+void ck_failure_date(struct domain *d, struct failure *f, u32 kind, s32 code)
+{
+	f->kind = kind;
+	f->code = code;
+	f->sequence = d->sequence;
+	f->time_ns = host_time_ns();
+}
+
+struct failure *ck_failure_by(struct call *c, u64 stream, u32 kind, s32 code)
+{
+	struct failure *f = ck_failure_new(c->domain, &c->session->stock);
+
+	ck_failure_date(c->domain, f, kind, code);
+	ck_who_set(&f->who, c->who, c->session->id, stream);
+	return f;
+}
+
 void ck_failure_pin(struct failure *f)
 {
 	f->pins++;

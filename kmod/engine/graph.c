@@ -272,15 +272,11 @@ static void replay_end(struct domain *d, struct graph *g, struct failure *f,
 	g->slot = NULL;
 }
 
-static void fill_failure(struct graph *g, struct failure *f, u32 kind,
-			 s32 code, u64 tick)
+static void fill_failure(struct domain *d, struct graph *g, u32 kind, s32 code)
 {
-	f->kind = kind;
-	f->code = code;
-	f->graph = g->node.id;
-	f->window = g->window;
-	f->sequence = tick;
-	f->time_ns = host_time_ns();
+	ck_failure_date(d, g->failure, kind, code);
+	g->failure->graph = g->node.id;
+	g->failure->window = g->window;
 }
 
 static void drop_failure(struct graph *g, struct stock *back)
@@ -295,7 +291,7 @@ bool ck_graph_end(struct domain *d, struct graph *g, u64 tick,
 	const bool torn = g->slot;
 
 	if (torn) {
-		fill_failure(g, g->failure, CAPKM_KIND_TORN_DOWN, 0, tick);
+		fill_failure(d, g, CAPKM_KIND_TORN_DOWN, 0);
 		ck_who_copy(&g->failure->who, &g->client->who);
 		g->failure->who.stream = g->stream;
 		replay_end(d, g, g->failure, true, tick);
@@ -339,7 +335,7 @@ int ck_op_graph_replay_end(struct call *c)
 	tick = ck_tick(c->domain);
 	if (failed) {
 		f = g->failure;
-		fill_failure(g, f, a->kind, a->code, tick);
+		fill_failure(c->domain, g, a->kind, a->code);
 		ck_who_set(&f->who, c->who, c->session->id, g->stream);
 		ck_failure_text(f, text->data, text->len);
 	} else {
@@ -526,7 +522,9 @@ static void refuse(struct beginning *b)
 	struct failure *f = ck_failure_new(c->domain, &g->stock);
 	u64 tick = ck_tick(c->domain);
 
-	fill_failure(g, f, CAPKM_KIND_REFUSED, 0, tick);
+	ck_failure_date(c->domain, f, CAPKM_KIND_REFUSED, 0);
+	f->graph = g->node.id;
+	f->window = g->window;
 	ck_who_set(&f->who, c->who, c->session->id, b->arg->place.stream);
 	ck_failure_text(f, text, sizeof(text) - 1);
 	not_run(b, f, tick);

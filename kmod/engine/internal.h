@@ -135,6 +135,10 @@ struct skip {
 
 /* Mints an id. Not linked until a buffer carries it. One pin. */
 struct failure *ck_failure_new(struct domain *d, struct stock *from);
+/* It happens in this tick. */
+void ck_failure_date(struct domain *d, struct failure *f, u32 kind, s32 code);
+/* One of the caller's, bought in the session's stock, that happens in this tick. */
+struct failure *ck_failure_by(struct call *c, u64 stream, u32 kind, s32 code);
 /* One that may never happen: without an id, and never linked. One pin. */
 struct failure *ck_failure_latent(struct stock *from);
 void ck_failure_pin(struct failure *f);
@@ -695,11 +699,16 @@ int ck_graph_own(struct call *c, u64 id, struct graph **out);
 int ck_window_need(struct call *c, const struct window *w,
 		   const struct array *reads, const struct array *writes,
 		   struct need *need);
-/* Recorded work writes the range; reads it, and nothing before had written it. */
+/*
+ * Recorded work writes the range; reads it; reads it, and nothing before had
+ * written any of it.
+ */
 void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
 		     struct stock *st);
 void ck_window_read(struct window *w, struct buffer *b, u64 start, u64 end,
 		    struct stock *st);
+void ck_window_input(struct window *w, struct buffer *b, u64 start, u64 end,
+		     struct stock *st);
 
 bool ck_window_doomed(const struct window *w);	/* it can only be refused */
 bool ck_window_recording(const struct window *w);

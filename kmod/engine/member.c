@@ -41,19 +41,17 @@ static void merged(struct call *c, struct window *w, struct window *other,
 		   u64 stream)
 {
 	struct stock *st = &c->session->stock;
-	struct failure *f = ck_failure_new(c->domain, st);
 	char text[CAPKM_TEXT_MAX + 1];
+	struct failure *f;
 	u32 len;
 
 	len = scnprintf(text, sizeof(text),
 		"the driver merged the captures of windows %llu and %llu",
 		(unsigned long long)w->node.id,
 		(unsigned long long)other->node.id);
-	f->kind = CAPKM_KIND_MERGE;
+	ck_tick(c->domain);
+	f = ck_failure_by(c, stream, CAPKM_KIND_MERGE, 0);
 	f->window = w->node.id;
-	f->sequence = ck_tick(c->domain);
-	f->time_ns = host_time_ns();
-	ck_who_set(&f->who, c->who, c->session->id, stream);
 	ck_failure_text(f, text, len);
 	ck_window_doom(w, f, st);
 	ck_window_doom(other, f, st);
@@ -195,19 +193,6 @@ static void seen_by_parent(struct window *parent, struct stock *stock,
 		parent->seen += ck_use_add(&above->seen, s->start, s->end, st);
 }
 
-struct input {
-	struct window *parent;
-	struct buffer *buffer;
-	struct stock *stock;
-};
-
-static void read_by_parent(void *ctx, u64 start, u64 end)
-{
-	struct input *in = ctx;
-
-	ck_window_read(in->parent, in->buffer, start, end, in->stock);
-}
-
 /* Older ones of the parent end where these do, their exits have seen to that. */
 static void move_claims(struct window *parent, struct window *w,
 			struct stock *st)
@@ -232,7 +217,6 @@ static void move_claims(struct window *parent, struct window *w,
 void ck_child_sealed(struct window *w, struct stock *st)
 {
 	struct window *parent = w->parent;
-	struct input in = { .parent = parent, .stock = st };
 	struct id_node *node;
 	struct use *use;
 	struct span *s;
@@ -241,10 +225,9 @@ void ck_child_sealed(struct window *w, struct stock *st)
 		use = container_of(node, struct use, node);
 		seen_by_parent(parent, &w->stock, use, &use->writes, st);
 		seen_by_parent(parent, &w->stock, use, &use->seen, st);
-		in.buffer = use->buffer;
 		range_for_each(s, &use->inputs)
-			ck_use_gaps(ck_use_find(&parent->uses, node->id),
-				    s->start, s->end, read_by_parent, &in);
+			ck_window_read(parent, use->buffer, s->start, s->end,
+				       st);
 		host_relax();
 	}
 	move_claims(parent, w, st);
@@ -306,8 +289,8 @@ u32 ck_escape_dooms(const struct client *c, const struct slot *slot,
 static void doom_escaped(struct call *c, struct window *w,
 			 const struct slot *slot, u64 stream)
 {
+	struct failure *f = ck_failure_by(c, stream, CAPKM_KIND_ESCAPED, 0);
 	struct stock *st = &c->session->stock;
-	struct failure *f = ck_failure_new(c->domain, st);
 	char text[CAPKM_TEXT_MAX + 1];
 	u32 len;
 
@@ -315,11 +298,7 @@ static void doom_escaped(struct call *c, struct window *w,
 		"work of stream %llu ran on slot %u, outside of strict window %llu",
 		(unsigned long long)stream, slot->index,
 		(unsigned long long)w->node.id);
-	f->kind = CAPKM_KIND_ESCAPED;
 	f->window = w->node.id;
-	f->sequence = c->domain->sequence;
-	f->time_ns = host_time_ns();
-	ck_who_set(&f->who, c->who, c->session->id, stream);
 	ck_failure_text(f, text, len);
 	ck_window_doom(w, f, st);
 	ck_failure_unpin(f, st);

@@ -46,8 +46,8 @@ void ck_window_wrote(struct window *w, struct buffer *b, u64 start, u64 end,
 	}
 }
 
-void ck_window_read(struct window *w, struct buffer *b, u64 start, u64 end,
-		    struct stock *st)
+void ck_window_input(struct window *w, struct buffer *b, u64 start, u64 end,
+		     struct stock *st)
 {
 	struct use *use = ck_use_get(&w->uses, b, NULL, st);
 
@@ -64,21 +64,28 @@ static void record_gap(void *ctx, u64 start, u64 end)
 {
 	struct input_gap *g = ctx;
 
-	ck_window_read(g->window, g->buffer, start, end, g->stock);
+	ck_window_input(g->window, g->buffer, start, end, g->stock);
+}
+
+void ck_window_read(struct window *w, struct buffer *b, u64 start, u64 end,
+		    struct stock *st)
+{
+	struct input_gap g = { .window = w, .buffer = b, .stock = st };
+
+	ck_use_gaps(ck_use_find(&w->uses, b->node.id), start, end, record_gap,
+		    &g);
 }
 
 static void record_reads(struct call *c, struct window *w,
 			 const struct array *reads)
 {
 	const struct capkm_claim *claim = reads->data;
-	struct input_gap g = { .window = w, .stock = &c->session->stock };
 	u32 i;
 
-	for (i = 0; i < reads->len; i++) {
-		g.buffer = ck_target(c, &claim[i]).buffer;
-		ck_use_gaps(ck_use_find(&w->uses, claim[i].buffer),
-			    claim[i].start, claim[i].end, record_gap, &g);
-	}
+	for (i = 0; i < reads->len; i++)
+		ck_window_read(w, ck_target(c, &claim[i]).buffer,
+			       claim[i].start, claim[i].end,
+			       &c->session->stock);
 }
 
 static void record_write(struct window *w, const struct target *t, u64 tick,
@@ -275,13 +282,9 @@ int ck_op_window_fail(struct call *c)
 		return err;
 	if (w->state != CAPKM_WINDOW_PREPARE &&
 	    w->state != CAPKM_WINDOW_ORPHANED) {
-		f = ck_failure_new(d, &c->session->stock);
-		f->kind = a->kind;
-		f->code = a->code;
+		ck_tick(d);
+		f = ck_failure_by(c, a->stream, a->kind, a->code);
 		f->window = w->node.id;
-		f->sequence = ck_tick(d);
-		f->time_ns = host_time_ns();
-		ck_who_set(&f->who, c->who, c->session->id, a->stream);
 		memcpy(f->label, label->data, label->len);
 		ck_failure_text(f, text->data, text->len);
 		ck_window_doom(w, f, &c->session->stock);

@@ -97,7 +97,7 @@ static void drop_inputs(struct scope *s, bool record)
 		link_del(&c->sib);
 		ck_stock_give(&s->stock, STOCK_CLAIM, c);
 		if (record)
-			ck_window_read(s->window, b, start, end, &s->stock);
+			ck_window_input(s->window, b, start, end, &s->stock);
 		ck_buffer_put(b, &s->stock, false);
 	}
 }
@@ -161,16 +161,13 @@ static void leave(struct domain *d, struct scope *s, struct failure *f,
 
 /* Fills in the failure that the scope had bought. */
 static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
-			    s32 code, u64 tick)
+			    s32 code)
 {
 	struct failure *f = s->failure;
 
-	f->kind = kind;
-	f->code = code;
+	ck_failure_date(d, f, kind, code);
 	f->scope = s->node.id;
 	f->window = s->window ? s->window->node.id : 0;
-	f->sequence = tick;
-	f->time_ns = host_time_ns();
 	memcpy(f->label, s->label, sizeof(f->label));
 	return f;
 }
@@ -178,7 +175,7 @@ static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
 void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
 		   struct stock *back)
 {
-	struct failure *f = fail(d, s, CAPKM_KIND_TORN_DOWN, 0, tick);
+	struct failure *f = fail(d, s, CAPKM_KIND_TORN_DOWN, 0);
 
 	ck_who_copy(&f->who, &s->client->who);
 	f->who.stream = s->stream;
@@ -219,7 +216,7 @@ int ck_op_scope_exit(struct call *c)
 	ck_tick(d);
 	slot = s->slot;
 	if (failed) {
-		f = fail(d, s, a->kind, a->code, d->sequence);
+		f = fail(d, s, a->kind, a->code);
 		ck_who_set(&f->who, c->who, c->session->id, s->stream);
 		ck_failure_text(f, text->data, text->len);
 		if (stack->len) {
@@ -304,11 +301,7 @@ static struct failure *input_failure(struct entering *e)
 		ck_failure_pin(f);
 		return f;
 	}
-	f = ck_failure_new(c->domain, &c->session->stock);
-	f->kind = CAPKM_KIND_UNALLOCATED;
-	f->sequence = c->domain->sequence;
-	f->time_ns = host_time_ns();
-	ck_who_set(&f->who, c->who, c->session->id, e->arg->place.stream);
+	f = ck_failure_by(c, e->arg->place.stream, CAPKM_KIND_UNALLOCATED, 0);
 	ck_failure_text(f, never, sizeof(never) - 1);
 	return f;
 }
@@ -367,8 +360,9 @@ static void refuse(struct entering *e)
 {
 	struct call *c = e->call;
 	struct stock *st = &c->session->stock;
-	struct failure *f = ck_failure_new(c->domain, st);
 	u64 tick = ck_tick(c->domain);
+	struct failure *f = ck_failure_by(c, e->arg->place.stream,
+					  CAPKM_KIND_REFUSED, 0);
 	char text[CAPKM_TEXT_MAX + 1];
 	u32 len;
 
@@ -376,11 +370,7 @@ static void refuse(struct entering *e)
 		"window %llu is suspended while its child window %llu records",
 		(unsigned long long)e->window->node.id,
 		(unsigned long long)e->suspender->node.id);
-	f->kind = CAPKM_KIND_REFUSED;
 	f->window = e->window->node.id;
-	f->sequence = tick;
-	f->time_ns = host_time_ns();
-	ck_who_set(&f->who, c->who, c->session->id, e->arg->place.stream);
 	memcpy(f->label, e->label->data, e->label->len);
 	ck_failure_text(f, text, len);
 	not_run(e, f, tick);

@@ -77,10 +77,8 @@ static struct failure *doom_new(struct domain *d, struct window *w, u32 kind,
 {
 	struct failure *f = ck_failure_new(d, &w->stock);
 
-	f->kind = kind;
+	ck_failure_date(d, f, kind, 0);
 	f->window = w->node.id;
-	f->sequence = d->sequence;
-	f->time_ns = host_time_ns();
 	ck_who_copy(&f->who, &w->opener);
 	ck_failure_text(f, text, len);
 	return f;
@@ -149,11 +147,8 @@ void ck_window_refuse(struct domain *d, struct window *w, u32 kind, s32 code,
 {
 	struct failure *f = w->refusal;
 
-	f->kind = kind;
-	f->code = code;
+	ck_failure_date(d, f, kind, code);
 	f->window = w->node.id;
-	f->sequence = d->sequence;
-	f->time_ns = host_time_ns();
 	ck_who_copy(&f->who, &w->opener);
 	ck_failure_text(f, text, len);
 	w->refused = true;
