@@ -13,6 +13,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #define BYTES 128
 #define NS_LAST_PID "/proc/sys/kernel/ns_last_pid"
@@ -1848,6 +1850,81 @@ TEST_F(authority, limit_of_scopes)
 }
 
 /* A session that goes in good order takes its private work along, unreported. */
+#define GROUPS	"/tmp/cgroup"
+#define GROUP	GROUPS "/capkm"
+
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* A cgroup of its own for process @pid; false if the kernel has none for memory. */
+static bool group_of(int pid)
+{
+	char text[16];
+
+	mkdir(GROUPS, 0700);
+	if (mount("none", GROUPS, "cgroup2", 0, NULL) ||
+	    !put(GROUPS "/cgroup.subtree_control", "+memory") ||
+	    mkdir(GROUP, 0700))
+		return false;
+	snprintf(text, sizeof(text), "%d", pid);
+	return put(GROUP "/cgroup.procs", text);
+}
+
+static u_int64_t charged(void)
+{
+	unsigned long long bytes = 0;
+	FILE *f = fopen(GROUP "/memory.current", "r");
+
+	if (f) {
+		if (fscanf(f, "%llu", &bytes) != 1)
+			bytes = 0;
+		fclose(f);
+	}
+	return bytes;
+}
+
+#define BUFFERS 5000
+
+static int make_buffers(struct capkm *c, void *arg T_UNUSED)
+{
+	u_int64_t b;
+	int rc = 0;
+
+	for (int i = 0; i < BUFFERS && !rc; i++)
+		rc = capkm_buffer_create(c, 64, NULL, &b, NULL);
+	return rc;
+}
+
+/* What a process makes the module keep is charged to the process's cgroup. */
+TEST_F(authority, memory_is_charged)
+{
+	u_int64_t before, after;
+	struct cl *b;
+
+	ONLY_KERNEL();
+	b = t_process();
+	t_domain(b);
+	if (!group_of(t_pid(b)))
+		SKIP(return, "needs root and cgroups of memory");
+	before = charged();
+	ASSERT_EQ(0, t_run(b, make_buffers, NULL, 0));
+	after = charged();
+	ASSERT_GT(after, before + BUFFERS * 400) {
+		TH_LOG("%" PRIu64 " bytes, then %" PRIu64, before, after);
+	}
+	t_kill(b);
+	UNTIL(charged() < before + BUFFERS * 200);
+	rmdir(GROUP);
+	umount(GROUPS);
+}
+
 TEST_F(authority, close_reports_nothing)
 {
 	struct cl *b;
