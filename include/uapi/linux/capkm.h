@@ -2058,7 +2058,6 @@ struct capkm_window_join {
  *	window whose device has faulted is not waited for either, whatever its
  *	state
  * @out_kind: enum capkm_kind: why it was refused, or of the fault; else 0
- * @__reserved: must be 0
  *
  * Waits until the window has left its slot. Needs right r; by @place only for a
  * client (EPERM). Errors: ENOENT (also if it is forgotten), EINVAL (also a place
