@@ -5,44 +5,9 @@
  * those of the project's list of cases; cases_bytes.c and cases_process.c have the
  * others.
  */
-#include "capkm_test.h"
+#include "cases.h"
 
 #include <pthread.h>
-
-#define BYTES 100
-
-FIXTURE(cases)
-{
-	struct cl *a;
-	u_int64_t x, y;
-};
-
-#define SELF FIXTURE_DATA(cases)
-
-FIXTURE_SETUP(cases)
-{
-	self->a = t_client();
-	t_domain(self->a);
-	self->x = t_shared(self->a, BYTES);
-	self->y = t_shared(self->a, BYTES);
-}
-
-FIXTURE_TEARDOWN(cases)
-{
-	t_close(self->a);
-	t_no_leaks();
-}
-
-/* Another process of the domain, that holds both buffers. */
-static struct cl *enter_domain(SELF *self)
-{
-	struct cl *cl = t_process();
-
-	t_attach(cl, self->a->domain);
-	t_open(cl, self->x);
-	t_open(cl, self->y);
-	return cl;
-}
 
 /* The window of the next event of that kind. */
 static u_int64_t begun_window(struct cl *cl)

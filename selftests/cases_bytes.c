@@ -3,46 +3,12 @@
  * Field cases of bytes: somebody read what had not been written, or not by work
  * that had succeeded, and nothing told him. See cases.c.
  */
-#include "capkm_test.h"
+#include "cases.h"
 
 #include <poll.h>
 
-#define BYTES 100
 #define GPU T_GPU(1)
 #define OTHER_GPU T_GPU(2)
-
-FIXTURE(bytes)
-{
-	struct cl *a;
-	u_int64_t x, y;
-};
-
-#define SELF FIXTURE_DATA(bytes)
-
-FIXTURE_SETUP(bytes)
-{
-	self->a = t_client();
-	t_domain(self->a);
-	self->x = t_shared(self->a, BYTES);
-	self->y = t_shared(self->a, BYTES);
-}
-
-FIXTURE_TEARDOWN(bytes)
-{
-	t_close(self->a);
-	t_no_leaks();
-}
-
-/* Another process of the domain, that holds both buffers. */
-static struct cl *enter_domain(SELF *self)
-{
-	struct cl *cl = t_process();
-
-	t_attach(cl, self->a->domain);
-	t_open(cl, self->x);
-	t_open(cl, self->y);
-	return cl;
-}
 
 /* The client's process leaves main() without a word. */
 static void leave(struct cl *cl)
@@ -116,7 +82,7 @@ static void skip_events(struct cl *cl)
  * its scope has not succeeded, however orderly it goes, and the next one that holds
  * the buffer is told so.
  */
-TEST_F(bytes, c57_exits_without_a_word)
+TEST_F(cases, c57_exits_without_a_word)
 {
 	struct cl *run = enter_domain(self);
 	struct capkm_report r;
@@ -146,7 +112,7 @@ TEST_F(bytes, c57_exits_without_a_word)
  * of the write, and only those, learns whose they were, and sees that the producer
  * is gone. The failure lives as long as somebody holds the buffer.
  */
-TEST_F(bytes, c69_producer_dies_in_a_write)
+TEST_F(cases, c69_producer_dies_in_a_write)
 {
 	struct cl *p1 = t_process();
 	struct capkm_report r;
@@ -179,7 +145,7 @@ TEST_F(bytes, c69_producer_dies_in_a_write)
  * whatever was in the producer's memory just then. Here a reader needs no event: a
  * check says that it is being written and by whom, and then that it is done.
  */
-TEST_F(bytes, c71_reader_during_a_write)
+TEST_F(cases, c71_reader_during_a_write)
 {
 	struct cl *p1 = enter_domain(self);
 	struct capkm_report r;
@@ -208,7 +174,7 @@ TEST_F(bytes, c71_reader_during_a_write)
  * done. Each call with an array does all of it or nothing, and says which element
  * it was. Claims that overlap are no error.
  */
-TEST_F(bytes, c54_one_bad_claim_of_64)
+TEST_F(cases, c54_one_bad_claim_of_64)
 {
 	enum { N = 64, BAD = 40 };
 	static const struct capkm_claim bad[] = {
@@ -258,7 +224,7 @@ TEST_F(bytes, c54_one_bad_claim_of_64)
  * taints what is scattered, and the buffer gives back exactly that, neighbours with
  * another failure apart.
  */
-TEST_F(bytes, c67_seven_blocks_are_missing)
+TEST_F(cases, c67_seven_blocks_are_missing)
 {
 	struct capkm_claim lost[7];
 	struct t_buffer b;
@@ -291,7 +257,7 @@ TEST_F(bytes, c67_seven_blocks_are_missing)
 }
 
 /* C67: the idle engine sleeps in poll(), and each new failure wakes it. */
-TEST_F(bytes, c67_failure_wakes_an_idle_engine)
+TEST_F(cases, c67_failure_wakes_an_idle_engine)
 {
 	struct capkm_domain_attach at = {
 		.domain = self->a->domain, .flags = CAPKM_DOMAIN_ATTACH_F_FAILURE_EVENTS,
@@ -325,7 +291,7 @@ TEST_F(bytes, c67_failure_wakes_an_idle_engine)
  * characters, no error. Who must have his inputs new asks whether they were written
  * since the last replay; who does not ask is told that they are clean, as they are.
  */
-TEST_F(bytes, c49_input_was_not_written_since_the_last_replay)
+TEST_F(cases, c49_input_was_not_written_since_the_last_replay)
 {
 	u_int64_t m = t_fresh(self->a, BYTES), g, since = 0;
 	struct t_check c;
@@ -364,7 +330,7 @@ TEST_F(bytes, c49_input_was_not_written_since_the_last_replay)
  * or freeing does. (No reader asks for a context: the bytes carry the failure, in
  * one range for a buffer.)
  */
-TEST_F(bytes, c26_context_is_lost)
+TEST_F(cases, c26_context_is_lost)
 {
 	struct cl *other = t_process();
 	u_int64_t b[3], elsewhere, theirs, f;
@@ -408,7 +374,7 @@ TEST_F(bytes, c26_context_is_lost)
  * that nothing had written any more. Whatever it tries after the fault, no read of
  * an output succeeds until there is a new context and the output was written again.
  */
-TEST_F(bytes, c62_server_goes_on_after_a_fault)
+TEST_F(cases, c62_server_goes_on_after_a_fault)
 {
 	struct cl *server = t_process();
 	u_int64_t out[10], f;
@@ -438,7 +404,7 @@ TEST_F(bytes, c62_server_goes_on_after_a_fault)
 }
 
 /* C62: a supervisor hears of it at once, and of the recovery. */
-TEST_F(bytes, c62_supervisor_hears_of_the_fault)
+TEST_F(cases, c62_supervisor_hears_of_the_fault)
 {
 	struct cl *server = t_process();
 	struct capkm_event e;
@@ -468,7 +434,7 @@ TEST_F(bytes, c62_supervisor_hears_of_the_fault)
  * has failed, how well it may leave; and one query, without a call of the driver,
  * says whether the context is alive.
  */
-TEST_F(bytes, c63_work_was_under_way_at_the_fault)
+TEST_F(cases, c63_work_was_under_way_at_the_fault)
 {
 	u_int64_t b = t_buffer_on(self->a, GPU, BYTES, 0), well, badly, f, own;
 
@@ -497,7 +463,7 @@ TEST_F(bytes, c63_work_was_under_way_at_the_fault)
 }
 
 /* C63: work that was confirmed is a result, what was not is none. */
-TEST_F(bytes, c63_confirmed_work_outlives_the_fault)
+TEST_F(cases, c63_confirmed_work_outlives_the_fault)
 {
 	u_int64_t f;
 
@@ -516,7 +482,7 @@ TEST_F(bytes, c63_confirmed_work_outlives_the_fault)
  * who it was in its text: all clients there have faulted, others have not, new ones
  * come in. When those of the device are gone, nothing of it is left.
  */
-TEST_F(bytes, c74_one_client_kills_the_others_of_its_gpu)
+TEST_F(cases, c74_one_client_kills_the_others_of_its_gpu)
 {
 	struct cl *p[3], *late;
 	u_int64_t b[3], g;
@@ -570,7 +536,7 @@ TEST_F(bytes, c74_one_client_kills_the_others_of_its_gpu)
  * as it reaches. A read does not consult three tables one after the other: the
  * bytes carry each failure, and the first that hit them is named.
  */
-TEST_F(bytes, c76_how_far_a_fault_reaches)
+TEST_F(cases, c76_how_far_a_fault_reaches)
 {
 	struct cl *b = t_process();
 	u_int64_t mine = t_buffer_on(self->a, GPU, BYTES, 0), theirs, launch, context;

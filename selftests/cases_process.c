@@ -11,7 +11,7 @@
  *   cases_process --inherited   no test: status 1 if a descriptor of capkm came
  *                            through exec
  */
-#include "capkm_test.h"
+#include "process.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -53,38 +53,6 @@ FIXTURE_TEARDOWN(process)
 {
 	t_close(self->a);
 	t_no_leaks();
-}
-
-#define ONLY_KERNEL() do {						\
-	if (t_embedded())						\
-		SKIP(return, "needs processes");			\
-} while (0)
-
-/* Soon; the bound only ends a test that fails. */
-#define UNTIL(cond) do {						\
-	int left_ = 20000;						\
-									\
-	while (!(cond) && left_--)					\
-		usleep(1000);						\
-	ASSERT_GE(left_, 0) {						\
-		TH_LOG("waited in vain for " #cond);			\
-	}								\
-} while (0)
-
-static int load(const int *p)
-{
-	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-
-static void store(int *p, int v)
-{
-	__atomic_store_n(p, v, __ATOMIC_SEQ_CST);
-}
-
-static void __attribute__((noreturn)) rest(void)
-{
-	for (;;)
-		pause();
 }
 
 static void attach(SELF *self, struct cl *cl)
