@@ -272,8 +272,7 @@ static void splits_of(struct call *c, const struct array *claims,
 	for (i = 0; i < claims->len; i++) {
 		t = ck_target(c, &claim[i]);
 		need->n[STOCK_CLAIM] += ck_taint_splits(&t);
-		if (ck_writer_kept(t.buffer))
-			need->n[STOCK_CLAIM] += 2;
+		need->n[STOCK_CLAIM] += ck_writer_cost(t.buffer);
 		host_relax();
 	}
 }

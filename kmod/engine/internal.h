@@ -324,7 +324,7 @@ bool ck_taint_busy(const struct target *t);
 
 /* ---- last writers ---- */
 
-/* Who wrote the range last; costs up to two claims of @st. */
+/* Who wrote the range last; costs up to ck_writer_cost() claims of @st. */
 void ck_writer_set(const struct target *t, u64 session, u64 stream, u64 tick,
 		   struct stock *st);
 /* Nobody did; costs up to one claim. */
@@ -335,6 +335,12 @@ u64 ck_writer_stale(const struct target *t, u64 since,
 static inline bool ck_writer_kept(const struct buffer *b)
 {
 	return b->shared || b->fresh;
+}
+
+/* Claims that keeping the writer of a range may cost: it, and a split. */
+static inline u64 ck_writer_cost(const struct buffer *b)
+{
+	return ck_writer_kept(b) ? 2 : 0;
 }
 
 /* ---- sets of claims of a window or graph ---- */

@@ -477,8 +477,7 @@ static u64 writer_claims(struct entering *e)
 	u32 i;
 
 	for (i = 0; i < e->writes->len; i++)
-		if (ck_writer_kept(ck_target(e->call, &claim[i]).buffer))
-			n += 2;
+		n += ck_writer_cost(ck_target(e->call, &claim[i]).buffer);
 	return n;
 }
 
