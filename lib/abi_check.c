@@ -92,7 +92,7 @@ AT(capkm_domain_attach, out_session, 48);
 AT(capkm_domain_attach, out_rights, 56);
 AT(capkm_domain_attach, out_limit, 60);
 
-SIZE(capkm_domain_query, 248);
+SIZE(capkm_domain_query, 264);
 AT(capkm_domain_query, size, 0);
 AT(capkm_domain_query, flags, 4);
 AT(capkm_domain_query, out_domain, 8);
@@ -123,6 +123,8 @@ AT(capkm_domain_query, out_unconfirmed, 224);
 AT(capkm_domain_query, limits_uptr, 232);
 AT(capkm_domain_query, limits_len, 240);
 AT(capkm_domain_query, out_limits, 244);
+AT(capkm_domain_query, out_sealed, 248);
+AT(capkm_domain_query, out_given_up, 256);
 
 SIZE(capkm_domain_destroy, 16);
 AT(capkm_domain_destroy, size, 0);
@@ -409,7 +411,7 @@ AT(capkm_window_abandon, size, 0);
 AT(capkm_window_abandon, flags, 4);
 AT(capkm_window_abandon, window, 8);
 
-SIZE(capkm_scope_enter, 120);
+SIZE(capkm_scope_enter, 128);
 AT(capkm_scope_enter, size, 0);
 AT(capkm_scope_enter, flags, 4);
 AT(capkm_scope_enter, place, 8);
@@ -427,6 +429,7 @@ AT(capkm_scope_enter, out_result, 96);
 AT(capkm_scope_enter, out_limit, 100);
 AT(capkm_scope_enter, out_scope, 104);
 AT(capkm_scope_enter, out_sequence, 112);
+AT(capkm_scope_enter, out_window, 120);
 
 SIZE(capkm_scope_exit, 64);
 AT(capkm_scope_exit, size, 0);
@@ -647,6 +650,23 @@ AT(capkm_device_fault, text_len, 32);
 AT(capkm_device_fault, code, 36);
 AT(capkm_device_fault, out_clients, 40);
 AT(capkm_device_fault, __reserved, 44);
+
+SIZE(capkm_refuse, 104);
+AT(capkm_refuse, size, 0);
+AT(capkm_refuse, flags, 4);
+AT(capkm_refuse, place, 8);
+AT(capkm_refuse, claims_uptr, 40);
+AT(capkm_refuse, claims_len, 48);
+AT(capkm_refuse, what, 52);
+AT(capkm_refuse, reports_uptr, 56);
+AT(capkm_refuse, reports_len, 64);
+AT(capkm_refuse, out_reports, 68);
+AT(capkm_refuse, out_result, 72);
+AT(capkm_refuse, out_error_index, 76);
+AT(capkm_refuse, out_limit, 80);
+AT(capkm_refuse, out_state, 84);
+AT(capkm_refuse, out_window, 88);
+AT(capkm_refuse, out_failure, 96);
 
 SIZE(capkm_event, 112);
 AT(capkm_event, size, 0);

@@ -18,7 +18,7 @@ trap 'rm -rf "$tmp"' EXIT
 uapi=include/uapi/linux/capkm.h
 manual=Documentation/userspace-api/capkm.rst
 guide=Documentation/admin-guide/authority.rst
-headers=("$uapi" include/uapi/linux/capkm_netlink.h lib/include/capkm/capkm.h)
+headers=("$uapi" include/uapi/linux/capkm_netlink.h lib/include/capkm/*.h)
 pages=(README.md Documentation/*/*.rst Documentation/*/*.md)
 failed=0
 

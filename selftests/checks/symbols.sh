@@ -19,7 +19,7 @@ sed -n 's/^[[:space:]]*\(capkm_[a-z_]*\);$/\1/p' lib/libcapkm.map | sort >"$tmp/
 nm -D --defined-only --format=posix "$O/lib/libcapkm.so" |
 	awk '$2 != "A" { sub("@.*", "", $1); print $1 }' | sort >"$tmp/exported"
 # A prototype may have its name on the line after CAPKM_API.
-tr '\n' ' ' <lib/include/capkm/capkm.h | grep -o 'CAPKM_API [^(;{}]*(' | grep -v __attribute__ |
+cat lib/include/capkm/*.h | tr '\n' ' ' | grep -o 'CAPKM_API [^(;{}]*(' | grep -v __attribute__ |
 	grep -o '[a-z_]*[[:space:]]*($' | tr -d '( \t' | sort >"$tmp/header"
 sed -n '/^\.SH NAME/,/^\.SH LIBRARY/{s/ \\- .*//p}' Documentation/man/*.3 |
 	tr -s ', ' '\n' | sort >"$tmp/man"
@@ -33,7 +33,7 @@ done
 
 make -s O="$O" DESTDIR="$tmp/root" prefix=/usr install >/dev/null
 cat >"$tmp/include.c" <<'END'
-#include <capkm/capkm.h>
+#include <capkm/host.h>
 
 int main(void)
 {

@@ -3,8 +3,8 @@
  * The ioctl ABI of /dev/capkm.
  *
  * Changelog, by ABI version:
- *  1  INFO to DEVICE_FAULT, and the events that read() gives. The other numbers
- *     of enum capkm_nr are reserved and answer -ENOTTY.
+ *  1  INFO to REFUSE, and the events that read() gives. The other numbers of enum
+ *     capkm_nr are reserved and answer -ENOTTY.
  */
 #ifndef _UAPI_LINUX_CAPKM_H
 #define _UAPI_LINUX_CAPKM_H
@@ -118,8 +118,8 @@ enum capkm_nr {
 	CAPKM_NR_WINDOW_WAIT		= 0x2a,
 	CAPKM_NR_GRAPH_UPDATE		= 0x2b,
 	CAPKM_NR_DEVICE_FAULT		= 0x2c,
-	/* reserved: */
 	CAPKM_NR_REFUSE			= 0x2d,
+	/* reserved: */
 	CAPKM_NR_LEDGER_CREATE		= 0x2e,
 	CAPKM_NR_LEDGER_BEGIN_STEP	= 0x2f,
 	CAPKM_NR_LEDGER_RESERVE		= 0x30,
@@ -155,7 +155,8 @@ enum capkm_nr {
  *	abandoned, what it recorded is tainted. GRAPH_REPLAY_BEGIN: the slot is
  *	recording in software; SCOPE_ENTER: a child window suspends the window
  *	that records there (WINDOW_PREPARE): the outputs are tainted, the window is doomed.
- *	WINDOW_JOIN: the driver has merged two windows: both are doomed
+ *	WINDOW_JOIN: the driver has merged two windows: both are doomed.
+ *	REFUSE: it must not be done now
  * @CAPKM_PENDING: CHECK with %CAPKM_CHECK_F_CONFIRMED: all clean, but some byte's
  *	last writer has not been confirmed; the reports say which and who
  * @CAPKM_STALE: CHECK with %CAPKM_CHECK_F_WRITTEN: all clean, but some byte was
@@ -184,7 +185,8 @@ enum capkm_result {
  * @CAPKM_KIND_SERVICE_MISMATCH: of the caller: another kind of server
  * @CAPKM_KIND_DRIVER: of the caller: the driver refused
  * @CAPKM_KIND_TORN_DOWN: the client ended inside the scope or replay
- * @CAPKM_KIND_REFUSED: recorded in a window that will never be a graph
+ * @CAPKM_KIND_REFUSED: recorded in a window that will never be a graph; or it had
+ *	to be refused while a window recorded (REFUSE)
  * @CAPKM_KIND_ABANDONED: recorded in a window that was closed by another
  *	stream than its owner, or by an administrator
  * @CAPKM_KIND_ABORTED: recorded in a window that was aborted
@@ -595,6 +597,9 @@ struct capkm_domain_attach {
  *	number, from %CAPKM_LIMIT_DOMAINS on
  * @limits_len: its length
  * @out_limits: limits written
+ * @out_sealed: windows that became a graph, or a part of one, so far
+ * @out_given_up: windows that were prepared and did not, so far: whatever they were
+ *	for had to do without a graph
  *
  * Needs right r.
  */
@@ -629,6 +634,8 @@ struct capkm_domain_query {
 	__aligned_u64 limits_uptr;
 	__u32 limits_len;
 	__u32 out_limits;
+	__aligned_u64 out_sealed;
+	__aligned_u64 out_given_up;
 };
 #define CAPKM_IOC_DOMAIN_QUERY _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_QUERY)
 
@@ -1453,6 +1460,7 @@ struct capkm_window_abandon {
  * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
  * @out_scope: id for SCOPE_EXIT; 0 if not entered
  * @out_sequence: the domain's sequence at the enter
+ * @out_window: window that it is recorded in; 0 if it is none, or not entered
  *
  * From an enter on, the written bytes belong to the scope, until the exit says
  * how the work went. If the client ends before, they are tainted (kind
@@ -1480,6 +1488,7 @@ struct capkm_scope_enter {
 	__u32 out_limit;
 	__aligned_u64 out_scope;
 	__aligned_u64 out_sequence;
+	__aligned_u64 out_window;
 };
 /*
  * The work must run although an input is tainted: it enters, and when it is
@@ -2144,6 +2153,76 @@ struct capkm_device_fault {
 	__u32 __reserved;
 };
 #define CAPKM_IOC_DEVICE_FAULT _IO(CAPKM_TYPE, CAPKM_NR_DEVICE_FAULT)
+
+/**
+ * enum capkm_refuse_what - what a runtime asks before it does it
+ * @CAPKM_REFUSE_READ: read device memory into host memory
+ * @CAPKM_REFUSE_SYNC: wait on the host for the slot's work
+ * @CAPKM_REFUSE_PROFILE: measure how long the slot's work takes
+ * @CAPKM_REFUSE_WRITE: write host memory into device memory
+ * @CAPKM_REFUSE_ALLOCATE: get more memory from the device
+ */
+enum capkm_refuse_what {
+	CAPKM_REFUSE_READ	= 1,
+	CAPKM_REFUSE_SYNC	= 2,
+	CAPKM_REFUSE_PROFILE	= 3,
+	CAPKM_REFUSE_WRITE	= 4,
+	CAPKM_REFUSE_ALLOCATE	= 5,
+};
+
+/**
+ * struct capkm_refuse - ioctl(CAPKM_IOC_REFUSE): must a runtime refuse this now
+ * @size: sizeof(struct capkm_refuse)
+ * @flags: CAPKM_PLACE_F_SLOT
+ * @place: slot that it is asked of, and the stream that asks
+ * @claims_uptr: with %CAPKM_REFUSE_WRITE: array of struct capkm_claim: what would be
+ *	written; else none
+ * @claims_len: its length
+ * @what: enum capkm_refuse_what
+ * @reports_uptr: array of struct capkm_report: why it is refused; it names the
+ *	window and its owner
+ * @reports_len: its length; 1 is enough
+ * @out_reports: reports written
+ * @out_result: %CAPKM_CLEAN (nothing is in the way) or %CAPKM_REFUSED
+ * @out_error_index: on ENOENT and EINVAL: which claim
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ * @out_state: state of the slot
+ * @out_window: window that records there, 0 if none does
+ * @out_failure: failure that the claims carry now, or that doomed the window; 0 if
+ *	nothing was tainted and nothing doomed
+ *
+ * Nothing is refused but on a slot that records (also as a member). Reads, syncs
+ * and profiles are: there is nothing yet to read or to wait for, and a driver would
+ * throw its capture away; the window is none the worse for it. On a hardware slot
+ * also while the driver opens or closes the window. A write on a software slot is
+ * refused, for it cannot be recorded: the claims are tainted with the refusal, and
+ * if the stream is the window's owner the window is doomed. On a hardware slot a
+ * write is recorded like any work. Memory that is allocated while a driver records is
+ * not in its graph: on a hardware slot the window is doomed, on a software slot there
+ * is nothing in the way.
+ *
+ * Needs right w. Errors: ENOENT, EINVAL (@what; claims without
+ * %CAPKM_REFUSE_WRITE), EPERM (the stream is another session's), EMSGSIZE, EDQUOT
+ * (devices of one client), ENOSPC (ranges of the domain), ENOMEM.
+ */
+struct capkm_refuse {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__aligned_u64 claims_uptr;
+	__u32 claims_len;
+	__u32 what;
+	__aligned_u64 reports_uptr;
+	__u32 reports_len;
+	__u32 out_reports;
+	__u32 out_result;
+	__u32 out_error_index;
+	__u32 out_limit;
+	__u32 out_state;
+	__aligned_u64 out_window;
+	__aligned_u64 out_failure;
+};
+#define CAPKM_IOC_REFUSE _IO(CAPKM_TYPE, CAPKM_NR_REFUSE)
 
 /**
  * enum capkm_event_type - what has happened in the domain

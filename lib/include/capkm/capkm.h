@@ -1015,6 +1015,27 @@ CAPKM_API int capkm_window_query(struct capkm *c,
 CAPKM_API int capkm_window_abandon(struct capkm *c, uint64_t window,
 				   struct capkm_error *err);
 
+/**
+ * capkm_refused() - must a runtime refuse this now, because a window records
+ * @c: attached handle
+ * @where: slot that it is asked of, and the stream that asks; or NULL
+ * @what: enum capkm_refuse_what
+ * @claims: with %CAPKM_REFUSE_WRITE: what would be written, else NULL
+ * @len: length of @claims
+ * @answer: %CAPKM_CLEAN: nothing is in the way. %CAPKM_REFUSED: do not do it, with a
+ *	report that names the window. A refused write has tainted the claims and, if
+ *	the stream owns the window, doomed it; an allocation that a driver's graph
+ *	does not know of has doomed it
+ * @err: why not, or NULL
+ *
+ * Return: 0, also when it is refused; -ENOENT, -EINVAL, -EPERM, -EACCES, -EMSGSIZE,
+ * -EDQUOT, -ENOSPC, -ENOMEM
+ */
+CAPKM_API int capkm_refused(struct capkm *c, const struct capkm_where *where,
+			    uint32_t what, const struct capkm_claim *claims,
+			    uint32_t len, struct capkm_answer *answer,
+			    struct capkm_error *err);
+
 /* write sets */
 
 /*
@@ -1079,6 +1100,7 @@ struct capkm_scope_opts {
  * @id: id while it is open, else 0
  * @sequence: the domain's sequence at the enter, the slot's at the exit
  * @failure: skipped: of the input. Left: that the written bytes carry, 0: none
+ * @window: window that it is recorded in, 0 for none
  * @result: %CAPKM_CLEAN: entered. %CAPKM_SKIPPED, %CAPKM_REFUSED (a child window
  *	suspends the one that records there): the work must not run
  * @__reserved: not used
@@ -1088,6 +1110,7 @@ struct capkm_scope {
 	uint64_t id;
 	uint64_t sequence;
 	uint64_t failure;
+	uint64_t window;
 	uint32_t result;
 	uint32_t __reserved;
 	struct capkm_write_set *set;
