@@ -14,7 +14,7 @@
 
 static atomic_uint last_tag;
 
-int table_init(struct table *t)
+int capkm_table_init(struct table *t)
 {
 	unsigned int tag = atomic_load(&last_tag);
 
@@ -26,7 +26,7 @@ int table_init(struct table *t)
 	return 0;
 }
 
-void table_free(struct table *t)
+void capkm_table_free(struct table *t)
 {
 	free(t->entries);
 	t->entries = NULL;
@@ -53,7 +53,7 @@ static uint64_t id_of(const struct table *t, uint32_t index)
 	       (uint64_t)t->entries[index].generation << INDEX_BITS | index;
 }
 
-int table_add(struct table *t, void *object, uint64_t *id)
+int capkm_table_add(struct table *t, void *object, uint64_t *id)
 {
 	uint32_t index = t->first_free;
 
@@ -83,7 +83,7 @@ static struct table_entry *entry(const struct table *t, uint64_t id)
 	return &t->entries[index];
 }
 
-void *table_find(const struct table *t, uint64_t id)
+void *capkm_table_find(const struct table *t, uint64_t id)
 {
 	struct table_entry *e = entry(t, id);
 
@@ -91,7 +91,7 @@ void *table_find(const struct table *t, uint64_t id)
 }
 
 /* An entry whose generations are used up is never used again. */
-void table_remove(struct table *t, uint64_t id)
+void capkm_table_remove(struct table *t, uint64_t id)
 {
 	struct table_entry *e = entry(t, id);
 
@@ -105,12 +105,12 @@ void table_remove(struct table *t, uint64_t id)
 	t->first_free = (uint32_t)(e - t->entries);
 }
 
-bool table_is_foreign(const struct table *t, uint64_t id)
+bool capkm_table_is_foreign(const struct table *t, uint64_t id)
 {
 	return id >> (INDEX_BITS + GENERATION_BITS) != t->tag;
 }
 
-void *table_next(const struct table *t, uint32_t *at)
+void *capkm_table_next(const struct table *t, uint32_t *at)
 {
 	while (*at < t->len) {
 		void *object = t->entries[(*at)++].object;

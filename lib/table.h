@@ -25,16 +25,16 @@ struct table {
 };
 
 /* 0; -ENOSPC: this process has used up the tags. */
-int table_init(struct table *t);
-void table_free(struct table *t);
+int capkm_table_init(struct table *t);
+void capkm_table_free(struct table *t);
 /* 0; -ENOMEM, -ENOSPC. The id is not 0. */
-int table_add(struct table *t, void *object, uint64_t *id);
+int capkm_table_add(struct table *t, void *object, uint64_t *id);
 /* NULL: stale, or another table's. */
-void *table_find(const struct table *t, uint64_t id);
-void table_remove(struct table *t, uint64_t id);
+void *capkm_table_find(const struct table *t, uint64_t id);
+void capkm_table_remove(struct table *t, uint64_t id);
 /* Is it an id of another table? */
-bool table_is_foreign(const struct table *t, uint64_t id);
+bool capkm_table_is_foreign(const struct table *t, uint64_t id);
 /* The next object at or after entry *@at, which moves behind it; NULL at the end. */
-void *table_next(const struct table *t, uint32_t *at);
+void *capkm_table_next(const struct table *t, uint32_t *at);
 
 #endif /* CAPKM_LIB_TABLE_H */

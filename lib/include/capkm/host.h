@@ -136,6 +136,39 @@ CAPKM_API int capkm_host_free(struct capkm_host *host, uint64_t memory,
 			      struct capkm_error *err);
 
 /**
+ * capkm_host_cleanup() - gives memory that nobody uses back to the system
+ * @host: executor
+ * @stream: of the slot that serves this stream
+ * @err: why not, or NULL
+ *
+ * Also drops metadata that no graph needs. Does nothing while a window is prepared or
+ * records there.
+ *
+ * Return: 0; -EDEADLK
+ */
+CAPKM_API int capkm_host_cleanup(struct capkm_host *host, uint64_t stream,
+				 struct capkm_error *err);
+
+/* Counts of the slot's part of the memory pool. 0; -EINVAL, -E2BIG, -ENOMEM */
+CAPKM_API int capkm_host_memory_query(struct capkm_host *host, uint64_t stream,
+				      struct capkm_pool_stats *stats,
+				      struct capkm_error *err);
+
+/**
+ * capkm_host_reset() - gives all memory back, used or not
+ * @host: executor
+ * @err: why not, or NULL
+ *
+ * Waits for all tasks, aborts all windows. Ids of memory are gone; graphs cannot be
+ * replayed any more (-ESTALE) and wait to be destroyed. What a runtime does when its
+ * memory is full of fragments, or its device was lost.
+ *
+ * Return: 0; -EDEADLK, -EAGAIN
+ */
+CAPKM_API int capkm_host_reset(struct capkm_host *host,
+			       struct capkm_error *err);
+
+/**
  * struct capkm_host_range - bytes of memory
  * @memory: id
  * @start: first byte
@@ -553,7 +586,7 @@ CAPKM_API int capkm_host_graph_abort(struct capkm_host *host, uint64_t stream,
  *
  * Return: 0; -ENOENT (unknown or destroyed; 0, and the last window of the slot was
  * refused: the text has its first failure), -EXDEV, -ESTALE (an input was freed, or
- * the pool was reset: nothing has changed, capture again), -EDEADLK, -EAGAIN, -ENOMEM
+ * the executor was reset: nothing has changed, capture again), -EDEADLK, -EAGAIN, -ENOMEM
  */
 CAPKM_API int capkm_host_graph_replay(struct capkm_host *host, uint64_t stream,
 				      uint64_t graph, uint32_t *result,
@@ -571,6 +604,19 @@ CAPKM_API int capkm_host_graph_replay(struct capkm_host *host, uint64_t stream,
  */
 CAPKM_API int capkm_host_graph_destroy(struct capkm_host *host, uint64_t graph,
 				       struct capkm_error *err);
+
+/**
+ * capkm_host_graph_find() - a graph as the authority knows it
+ * @host: executor
+ * @graph: id
+ * @authority: its id there, for capkm_graph_query() and as capadm shows it
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EXDEV
+ */
+CAPKM_API int capkm_host_graph_find(struct capkm_host *host, uint64_t graph,
+				    uint64_t *authority,
+				    struct capkm_error *err);
 
 /**
  * struct capkm_host_stats - what an executor has
@@ -601,9 +647,6 @@ struct capkm_host_stats {
 CAPKM_API int capkm_host_query(struct capkm_host *host,
 			       struct capkm_host_stats *stats,
 			       struct capkm_error *err);
-
-/* Its memory pool: for counts and for cleanup. The metadata has one of its own. */
-CAPKM_API struct capkm_pool *capkm_host_pool(struct capkm_host *host);
 
 #ifdef __cplusplus
 }
