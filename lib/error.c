@@ -53,6 +53,7 @@ static const char *const op_names[] = {
 	[CAPKM_NR_WINDOW_WAIT] = "window_wait",
 	[CAPKM_NR_GRAPH_UPDATE] = "graph_update",
 	[CAPKM_NR_DEVICE_FAULT] = "device_fault",
+	[CAPKM_NR_REFUSE] = "refuse",
 };
 
 struct meaning {
@@ -141,6 +142,9 @@ static const struct meaning meanings[] = {
 	{ CAPKM_NR_DEVICE_FAULT, EPERM, "only an administrator (CAP_SYS_ADMIN in the initial user namespace) may" },
 	{ CAPKM_NR_DEVICE_FAULT, EINVAL, "the host is no device that is lost" },
 	{ CAPKM_NR_DEVICE_FAULT, ENOMEM, "out of memory; some domains may have been told, call it again" },
+	{ CAPKM_NR_REFUSE, ENOENT, "no such stream" },
+	{ CAPKM_NR_REFUSE, EPERM, "the stream is another session's, or this process is not a client of the session" },
+	{ CAPKM_NR_REFUSE, EINVAL, "what must be one of CAPKM_REFUSE_*, claims are for CAPKM_REFUSE_WRITE only, and a slot must be below max_streams, and 0 without CAPKM_WHERE_SLOT" },
 };
 
 /* What an errno means for every operation, see linux/capkm.h. */
@@ -187,6 +191,7 @@ static const uint16_t limits[] = {
 	LIMIT(GRAPH_REPLAY_BEGIN, graph_replay_begin),
 	LIMIT(SESSION_JOIN, session_join),
 	LIMIT(WINDOW_JOIN, window_join),
+	LIMIT(REFUSE, refuse),
 };
 
 uint32_t capkm_limit_of(unsigned int nr, int rc, const void *arg)

@@ -63,6 +63,7 @@ int capkm_scope_enter(struct capkm *c, const struct capkm_where *where,
 	*scope = (struct capkm_scope){
 		.id = arg.out_scope,
 		.sequence = arg.out_sequence,
+		.window = arg.out_window,
 		.failure = arg.out_reports ? (why ? why : &own)->failure : 0,
 		.result = arg.out_result,
 	};

@@ -514,6 +514,38 @@ int capkm_window_query(struct capkm *c, struct capkm_window_query *query,
 			"window %" PRIu64, (uint64_t)query->window);
 }
 
+int capkm_refused(struct capkm *c, const struct capkm_where *where,
+		  uint32_t what, const struct capkm_claim *claims, uint32_t len,
+		  struct capkm_answer *answer, struct capkm_error *err)
+{
+	const unsigned int nr = CAPKM_NR_REFUSE;
+	const struct claims named = { claims, len, NULL, 0, "claims" };
+	struct capkm_refuse arg = {
+		.size = sizeof(arg),
+		.claims_uptr = uptr(claims),
+		.claims_len = len,
+		.what = what,
+		.out_error_index = CAPKM_NO_INDEX,
+	};
+	struct capkm_answer a;
+	int rc = capkm_answer_get(&a, answer, nr, err);
+
+	if (!rc)
+		rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
+	if (rc)
+		return rc;
+	arg.reports_uptr = uptr(a.reports);
+	arg.reports_len = a.reports_len;
+	rc = capkm_call(c, nr, &arg);
+	if (rc)
+		return capkm_refuse_claims(c, err, nr, rc, &arg,
+					   arg.out_error_index, &named);
+	a.out_reports = arg.out_reports;
+	a.out_result = arg.out_result;
+	capkm_answer_put(answer, &a);
+	return 0;
+}
+
 int capkm_window_abandon(struct capkm *c, uint64_t window,
 			 struct capkm_error *err)
 {

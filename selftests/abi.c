@@ -257,6 +257,11 @@ static void make_graph_update_refused(const struct world *w, void *arg)
 }
 MAKE(session_join, session_join, .size = 0)
 MAKE(device_fault, device_fault, .device[0] = 1, TEXT(text))
+MAKE(refuse, refuse, .place.stream = 1, .what = CAPKM_REFUSE_WRITE,
+     ARRAY(claims, w->writes, 3), REPORTS)
+MAKE(refuse_read, refuse, .place.stream = 3, .what = CAPKM_REFUSE_READ, REPORTS)
+MAKE(refuse_write, refuse, .place.stream = 3, .what = CAPKM_REFUSE_WRITE,
+     ARRAY(claims, w->writes, 3), REPORTS)
 
 #define AT(s, f) offsetof(struct capkm_##s, f)
 #define RESULT(s, r) .result = (r), .result_at = AT(s, out_result)
@@ -367,6 +372,11 @@ static const struct row rows[] = {
 	  { AT(graph_update, graph), AT(graph_update, window) },
 	  RESULT(graph_update, CAPKM_REFUSED) },
 	{ CAPKM_NR_DEVICE_FAULT, "", ANYBODY | NO_FAIL, make_device_fault },
+	{ CAPKM_NR_REFUSE, "", 0, make_refuse, {}, RESULT(refuse, CAPKM_CLEAN) },
+	{ CAPKM_NR_REFUSE, "read", 0, make_refuse_read, {},
+	  RESULT(refuse, CAPKM_REFUSED) },
+	{ CAPKM_NR_REFUSE, "write", 0, make_refuse_write, {},
+	  RESULT(refuse, CAPKM_REFUSED) },
 };
 
 static struct cl *who(struct world *w, const struct row *r)
@@ -497,7 +507,7 @@ FIXTURE_TEARDOWN(abi)
 /* An operation without a row is an operation without a test. */
 TEST(every_operation_has_a_row)
 {
-	for (unsigned int nr = 0; nr < CAPKM_NR_REFUSE; nr++) {
+	for (unsigned int nr = 0; nr <= CAPKM_NR_REFUSE; nr++) {
 		bool found = false;
 
 		for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -507,7 +517,7 @@ TEST(every_operation_has_a_row)
 		}
 		ASSERT_NE(NULL, t_ops[nr].name);
 	}
-	ASSERT_EQ(CAPKM_NR_REFUSE, T_OPS);
+	ASSERT_EQ(CAPKM_NR_REFUSE + 1, T_OPS);
 }
 
 /* The rows say the truth: each call would succeed. */
@@ -644,7 +654,7 @@ TEST_F(abi, unknown_numbers)
 {
 	static const unsigned int more[] = { 0x36, 0x7f, 0xff };
 
-	for (unsigned int nr = CAPKM_NR_REFUSE; nr <= CAPKM_NR_SUBMIT; nr++) {
+	for (unsigned int nr = CAPKM_NR_REFUSE + 1; nr <= CAPKM_NR_SUBMIT; nr++) {
 		u_int64_t arg[T_ARG_MAX / 8] = { 256 };
 
 		take_state(&self->w);
@@ -790,11 +800,14 @@ TEST_F(abi, another_domain)
 		u_int64_t arg[T_ARG_MAX / 8] = { 0 };
 		bool claims = false;
 
-		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays); i++)
-			claims |= op->arrays[i].claims;
-		if (r->flags & ANYBODY || (!r->ids[0] && !claims))
+		if (r->flags & ANYBODY)
 			continue;
 		r->make(&self->w, arg);
+		for (unsigned int i = 0; i < ARRAY_SIZE(op->arrays); i++)
+			claims |= op->arrays[i].claims &&
+				  t_get32(arg, op->arrays[i].len);
+		if (!r->ids[0] && !claims)
+			continue;
 		REFUSED(&self->w, self->w.other, arg, -ENOENT, "another domain");
 	}
 }

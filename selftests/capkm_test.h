@@ -103,7 +103,7 @@ struct t_array {
 struct t_op {
 	const char *name;
 	unsigned short size;
-	struct t_field outs[26];
+	struct t_field outs[28];
 	struct t_field always[2];
 	struct t_field limit, rest;
 	struct t_field reserved[2];
@@ -171,6 +171,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(domain_query, out_defunct_ns), T_O(domain_query, out_name),
 			T_O(domain_query, out_clients), T_O(domain_query, out_faulted),
 			T_O(domain_query, out_unconfirmed), T_O(domain_query, out_limits),
+			T_O(domain_query, out_sealed), T_O(domain_query, out_given_up),
 		},
 		.arrays = { T_OUT(domain_query, limits, struct capkm_limit_value) },
 	},
@@ -374,6 +375,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 		.outs = {
 			T_O(scope_enter, out_reports), T_O(scope_enter, out_result),
 			T_O(scope_enter, out_scope), T_O(scope_enter, out_sequence),
+			T_O(scope_enter, out_window),
 		},
 		.always = { T_O(scope_enter, out_error_index) },
 		.limit = T_O(scope_enter, out_limit),
@@ -546,6 +548,22 @@ static const struct t_op t_ops[] T_UNUSED = {
 		.outs = { T_O(device_fault, out_clients) },
 		.reserved = { T_O(device_fault, __reserved) },
 		.arrays = { T_IN(device_fault, text, char) },
+	},
+	[CAPKM_NR_REFUSE] = {
+		"REFUSE", sizeof(T_S(refuse)),
+		.outs = {
+			T_O(refuse, out_reports), T_O(refuse, out_result),
+			T_O(refuse, out_state), T_O(refuse, out_window),
+			T_O(refuse, out_failure),
+		},
+		.always = { T_O(refuse, out_error_index) },
+		.limit = T_O(refuse, out_limit),
+		.reserved = { T_PLACE_RESERVED(refuse) },
+		.arrays = {
+			T_CLAIMS(refuse, claims),
+			T_OUT(refuse, reports, struct capkm_report),
+		},
+		.known_flags = CAPKM_PLACE_F_SLOT,
 	},
 };
 
@@ -2341,12 +2359,14 @@ static T_UNUSED char *t_dump(struct cl *cl)
 		fprintf(f, ": %llu session %llu state %u mode %o sessions %u sequence %llu "
 			"buffers %llu streams %llu scopes %llu windows %llu orphans %llu "
 			"graphs %llu failures %llu claims %llu reports %llu history %llu "
-			"clients %u faulted %u unconfirmed %llu",
+			"clients %u faulted %u unconfirmed %llu sealed %llu "
+			"given up %llu",
 			d.out_domain, d.out_session, d.out_state, d.out_mode, d.out_sessions,
 			d.out_sequence, d.out_buffers, d.out_streams, d.out_scopes,
 			d.out_windows, d.out_orphans, d.out_graphs, d.out_failures,
 			d.out_claims, d.out_reports, d.out_history, d.out_clients,
-			d.out_faulted, d.out_unconfirmed);
+			d.out_faulted, d.out_unconfirmed, d.out_sealed,
+			d.out_given_up);
 	fprintf(f, "\n");
 	for (u_int64_t id = 1; !rc && id <= T_DUMP_IDS; id++) {
 		struct capkm_writer writers[16];

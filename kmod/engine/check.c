@@ -183,8 +183,7 @@ int ck_op_check(struct call *c)
 	return 0;
 }
 
-/* @f: what they carry, or NULL: they were written well. */
-static void taint_all(struct call *c, const struct array *claims,
+void ck_targets_taint(struct call *c, const struct array *claims,
 		      struct failure *f)
 {
 	const struct capkm_claim *claim = claims->data;
@@ -254,7 +253,7 @@ int ck_op_taint(struct call *c)
 		ck_failure_pin(f);
 	else
 		f = taint_failure(c, a);
-	taint_all(c, claims, f);
+	ck_targets_taint(c, claims, f);
 	a->out_failure = need.n[STOCK_CARRIER] ? f->node.id : 0;
 	a->out_sequence = c->domain->sequence;
 	ck_failure_unpin(f, &c->session->stock);
@@ -295,7 +294,7 @@ int ck_op_written(struct call *c)
 	if (err)
 		return err;
 	ck_tick(c->domain);
-	taint_all(c, claims, NULL);
+	ck_targets_taint(c, claims, NULL);
 	a->out_sequence = c->domain->sequence;
 	return 0;
 }

@@ -398,6 +398,7 @@ struct domain {
 	struct link history;		/* struct window, newest last */
 	u32 history_n;
 	u64 history_total;
+	u64 sealed, given_up;		/* of these: a graph, or a part of one; or not */
 	struct link reports;		/* struct failure, newest last */
 	u32 reports_n;
 	u64 reports_total;
@@ -689,11 +690,19 @@ int ck_targets_check(struct call *c, const struct array *claims, u32 base,
  */
 int ck_targets_need(struct call *c, const struct array *writes,
 		    struct need *need);
+/*
+ * A scope of zero length over the claims, in this tick. @f: what they carry, or
+ * NULL: they were written well.
+ */
+void ck_targets_taint(struct call *c, const struct array *claims,
+		      struct failure *f);
 /* -ENOSPC if the domain has no room for so many claims more. */
 int ck_domain_room(struct call *c, u64 claims);
 
 /* ---- windows, scopes, graphs ---- */
 
+/* Do the client's windows have one, which opens and closes in two calls? */
+bool ck_has_driver(const struct client *c);
 /* Is a driver opening or closing the window that holds @slot? */
 bool ck_slot_driver_at_work(const struct slot *slot);
 /* A window of the calling client, by id: any, or one that is CLOSING. */
@@ -853,7 +862,7 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 	op(session_join) op(stream_destroy) op(stream_confirm)		\
 	op(stream_fault) op(stream_flush) op(context_renew)		\
 	op(window_join) op(window_wait) op(graph_update)		\
-	op(device_fault)
+	op(device_fault) op(refuse)
 
 #define CAPKM_DECLARE_OP(name) int ck_op_##name(struct call *c);
 CAPKM_OPS(CAPKM_DECLARE_OP)

@@ -325,18 +325,9 @@ static struct skip *skip_new(struct entering *e)
 /* It does not run: what it would have written carries @f. */
 static void not_run(struct entering *e, struct failure *f, u64 tick)
 {
-	const struct capkm_claim *claim = e->writes->data;
-	struct stock *st = &e->call->session->stock;
-	struct target t;
-	u32 i;
-
 	if (e->window)
-		ck_window_doom(e->window, f, st);
-	for (i = 0; i < e->writes->len; i++) {
-		t = ck_target(e->call, &claim[i]);
-		ck_taint_fail(&t, f, tick, tick, st);
-		ck_buffer_touch(t.buffer);
-	}
+		ck_window_doom(e->window, f, &e->call->session->stock);
+	ck_targets_taint(e->call, e->writes, f);
 	e->slot->sequence = tick;
 	e->arg->out_sequence = tick;
 }
@@ -455,6 +446,7 @@ static void enter(struct entering *e, const struct need *need)
 	if (e->window) {
 		note_inputs(e, s);
 		s->window = e->window;
+		e->arg->out_window = s->window->node.id;
 		s->keys = e->keys;
 		e->window->refs++;
 		e->window->scopes++;
@@ -537,6 +529,7 @@ int ck_op_scope_enter(struct call *c)
 	if (err)
 		return err;
 	e.arg->out_scope = 0;
+	e.arg->out_window = 0;
 	e.arg->out_sequence = c->domain->sequence;
 	if (e.suspender) {
 		refuse(&e);

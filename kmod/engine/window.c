@@ -31,7 +31,7 @@ bool ck_slot_driver_at_work(const struct slot *slot)
 				slot->window->state == CAPKM_WINDOW_CLOSING);
 }
 
-static bool has_driver(const struct client *c)
+bool ck_has_driver(const struct client *c)
 {
 	return c->session->backend == CAPKM_BACKEND_HARDWARE;
 }
@@ -199,6 +199,10 @@ void ck_window_close(struct domain *d, struct window *w, u32 state,
 	ck_id_erase(&d->windows, &w->node);
 	w->remembered = ++d->history_total;
 	link_add_tail(&w->sib, &d->history);
+	if (state == CAPKM_WINDOW_SEALED)
+		d->sealed++;
+	else
+		d->given_up++;
 	if (++d->history_n <= d->limit[CAPKM_LIMIT_HISTORY])
 		return;
 	oldest = link_first(&d->history, struct window, sib);
@@ -412,7 +416,7 @@ static int begin(struct client *client, struct slot *slot, bool driver_done)
 	} else {
 		if (w->state != CAPKM_WINDOW_PREPARE || slot->scopes)
 			return -EBUSY;
-		set_state(w, has_driver(client) ? CAPKM_WINDOW_OPENING :
+		set_state(w, ck_has_driver(client) ? CAPKM_WINDOW_OPENING :
 						  CAPKM_WINDOW_CAPTURE);
 	}
 	if (w->state == CAPKM_WINDOW_CAPTURE) {
@@ -431,7 +435,7 @@ static int driver_call(struct call *c, const struct capkm_place *place,
 
 	if (!has_graphs(c->client))
 		return -EOPNOTSUPP;
-	if ((flags & CAPKM_WINDOW_F_DRIVER_DONE) && !has_driver(c->client))
+	if ((flags & CAPKM_WINDOW_F_DRIVER_DONE) && !ck_has_driver(c->client))
 		return -EOPNOTSUPP;
 	return ck_slot_find(c->client, place, flags, slot, &index);
 }
@@ -494,7 +498,7 @@ static int end(struct call *c, struct slot *slot, u64 stream, bool driver_done,
 		if (w->scopes)
 			close_over_scopes(c->domain, w);
 		ck_members_leave(w);
-		if (!has_driver(c->client))
+		if (!ck_has_driver(c->client))
 			release_slot(c->domain, w);
 	}
 	*out = w;
