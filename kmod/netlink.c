@@ -70,6 +70,8 @@ static const struct field domain_fields[] = {
 	DOMAIN(CREATED_NS,	NUMBER, out_created_ns),
 	DOMAIN(DEFUNCT_NS,	NUMBER, out_defunct_ns),
 	DOMAIN(NAME,		TEXT,	out_name),
+	DOMAIN(SEALED,		NUMBER, out_sealed),
+	DOMAIN(GIVEN_UP,	NUMBER, out_given_up),
 };
 
 static const struct field window_fields[] = {

@@ -35,6 +35,8 @@ static const struct field fields[] = {
 	{ CAPKM_A_DOMAIN_CLAIMS,	FIELD_NUMBER,	"claims" },
 	{ CAPKM_A_DOMAIN_REPORTS,	FIELD_NUMBER,	"reports" },
 	{ CAPKM_A_DOMAIN_HISTORY,	FIELD_NUMBER,	"history" },
+	{ CAPKM_A_DOMAIN_SEALED,	FIELD_NUMBER,	"sealed" },
+	{ CAPKM_A_DOMAIN_GIVEN_UP,	FIELD_NUMBER,	"given_up" },
 	{ CAPKM_A_DOMAIN_CREATED_NS,	FIELD_NUMBER,	"created_ns" },
 	{ CAPKM_A_DOMAIN_DEFUNCT_NS,	FIELD_NUMBER,	"defunct_ns" },
 	{}
@@ -83,6 +85,22 @@ static void add_note(struct table *t, struct nlattr **attrs, int attr,
 	free(note);
 }
 
+/* Who captures in vain runs without graphs, and may not know it. */
+static void add_graphs(struct table *t, struct nlattr **attrs)
+{
+	uint64_t given_up = get_number(attrs[CAPKM_A_DOMAIN_GIVEN_UP]);
+	char *note;
+
+	if (!given_up)
+		return;
+	note = format("graphs: %" PRIu64 " sealed, %" PRIu64
+		      " given up; see capadm windows --history %" PRIu64,
+		      get_number(attrs[CAPKM_A_DOMAIN_SEALED]), given_up,
+		      get_number(attrs[CAPKM_A_DOMAIN_ID]));
+	table_note(t, note);
+	free(note);
+}
+
 static void add_row(struct table *t, struct nlattr **attrs)
 {
 	table_row(t,
@@ -96,6 +114,7 @@ static void add_row(struct table *t, struct nlattr **attrs)
 		  format_count(get_number(attrs[CAPKM_A_DOMAIN_FAILURES])),
 		  format_age(get_number(attrs[CAPKM_A_DOMAIN_CREATED_NS])),
 		  field_text(fields, CAPKM_A_DOMAIN_NAME, attrs));
+	add_graphs(t, attrs);
 	add_note(t, attrs, CAPKM_A_DOMAIN_ORPHANS, "orphaned windows", "windows --orphans");
 	add_note(t, attrs, CAPKM_A_DOMAIN_REPORTS, "failures of ended processes",
 		 "failures --reports");

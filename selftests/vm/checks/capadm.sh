@@ -119,6 +119,7 @@ table
 has "^ *$domain +root +0?600 +.* held$"
 has "orphaned windows: 1; see capadm windows --orphans $domain"
 has 'failures of ended processes: 1; see capadm failures --reports'
+lacks "given up; see capadm windows --history $domain\$"
 table domains
 table windows held
 has "^ *$domain +[0-9]+ +capture"
@@ -227,6 +228,7 @@ run 1 capadm abandon held "$orphan"
 table domains
 # other tests may have left domains that linger
 lacks "windows --orphans $domain\$"
+has "graphs: 0 sealed, 1 given up; see capadm windows --history $domain\$"
 window=$(capadm windows held | awk '$3 ~ /capture/ { print $2 }')
 json abandoned abandon "$domain" "$window"
 has "\"window\": $window"
