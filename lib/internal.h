@@ -26,6 +26,7 @@ struct capkm {
 	_Atomic uint64_t session;
 	_Atomic uint32_t backend;
 	_Atomic uint32_t max_streams;
+	_Atomic bool has_executor;
 	_Atomic(struct capkm_write_set *) spare;
 };
 

@@ -2185,25 +2185,26 @@ enum capkm_refuse_what {
  * @out_reports: reports written
  * @out_result: %CAPKM_CLEAN (nothing is in the way) or %CAPKM_REFUSED
  * @out_error_index: on ENOENT and EINVAL: which claim
- * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ * @out_limit: on ENOSPC: enum capkm_limit
  * @out_state: state of the slot
- * @out_window: window that records there, 0 if none does
+ * @out_window: window that records there, 0 if none does (also while its driver
+ *	opens or closes it)
  * @out_failure: failure that the claims carry now, or that doomed the window; 0 if
  *	nothing was tainted and nothing doomed
  *
  * Nothing is refused but on a slot that records (also as a member). Reads, syncs
  * and profiles are: there is nothing yet to read or to wait for, and a driver would
- * throw its capture away; the window is none the worse for it. On a hardware slot
- * also while the driver opens or closes the window. A write on a software slot is
- * refused, for it cannot be recorded: the claims are tainted with the refusal, and
- * if the stream is the window's owner the window is doomed. On a hardware slot a
+ * throw its capture away; the window is none the worse for it. A write on a software
+ * slot is refused, for it cannot be recorded: the claims are tainted with the refusal,
+ * and if the stream is the window's owner the window is doomed. On a hardware slot a
  * write is recorded like any work. Memory that is allocated while a driver records is
  * not in its graph: on a hardware slot the window is doomed, on a software slot there
- * is nothing in the way.
+ * is nothing in the way. While the driver opens or closes the window, all but a write
+ * is treated as if it recorded: nobody knows whether it does.
  *
  * Needs right w. Errors: ENOENT, EINVAL (@what; claims without
- * %CAPKM_REFUSE_WRITE), EPERM (the stream is another session's), EMSGSIZE, EDQUOT
- * (devices of one client), ENOSPC (ranges of the domain), ENOMEM.
+ * %CAPKM_REFUSE_WRITE), EPERM (the stream is another session's), EMSGSIZE, ENOSPC
+ * (ranges of the domain), ENOMEM.
  */
 struct capkm_refuse {
 	__u32 size;

@@ -1029,7 +1029,7 @@ CAPKM_API int capkm_window_abandon(struct capkm *c, uint64_t window,
  * @err: why not, or NULL
  *
  * Return: 0, also when it is refused; -ENOENT, -EINVAL, -EPERM, -EACCES, -EMSGSIZE,
- * -EDQUOT, -ENOSPC, -ENOMEM
+ * -ENOSPC, -ENOMEM
  */
 CAPKM_API int capkm_refused(struct capkm *c, const struct capkm_where *where,
 			    uint32_t what, const struct capkm_claim *claims,

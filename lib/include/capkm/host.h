@@ -32,22 +32,34 @@ extern "C" {
  *
  * Windows: while a window records on a slot, launches and copies there are
  * prepared, recorded and not run; writes from host memory, reads and syncs are
- * refused (capkm_refused()). A replay runs what was recorded, in order, as one
- * task with one replay of the graph.
+ * refused (capkm_refused()). What is recorded, refused or tainted by a call waits
+ * for tasks issued before on other slots that use the same memory. A replay runs what
+ * was recorded, in order, as one task with one replay of the graph; replays of one
+ * graph wait for each other. If somebody takes the window away (abandons it), launches,
+ * copies and replays there are -ECANCELED until capkm_host_graph_end() or _abort().
+ * A launch that cannot be recorded for want of memory or for a limit dooms the window:
+ * its graph would lack it.
  *
- * Functions: a function must not call the executor (-EDEADLK), nor leave by
- * longjmp() or an exception. If it ends its thread, its scope fails, "torn down",
- * and the slot gets another thread. If it takes the process with it, the authority
- * tears the scope down.
+ * Functions: kernels' functions must not call the executor (each call is -EDEADLK
+ * there), nor leave by longjmp() or an exception. If one ends its thread, its scope
+ * fails, "torn down", and the slot gets another thread. If it takes the process with
+ * it, the authority tears the scope down.
  *
  * Failures are on the bytes: a launch that is queued returns 0, and what reads its
- * outputs later is told. capkm_stream_flush() has them too, once.
+ * outputs later is told. capkm_stream_flush() has them too, once. A task that cannot be
+ * entered when its turn comes (an input is being written by another process for longer
+ * than retry_ms, a limit, no memory) has not run, and what it would write is tainted
+ * with the reason; if not even that can be done, all on the host is, as by
+ * capkm_stream_fault().
  *
  * Memory is named by ids, never reused. A wrong one (freed, never allocated, of
- * another executor) is an error that says which, and changes nothing.
+ * another executor) is an error that says which, and changes nothing. A range whose
+ * start is its end is no bytes. Memory at its start, and metadata, are aligned to 64
+ * bytes.
  *
  * Threads: all functions but capkm_host_destroy() may be called by any number of
- * threads at once. In a forked child they are -ECANCELED.
+ * threads at once. In a forked child they are -ECANCELED. Structs grow as those of
+ * capkm.h do.
  */
 
 struct capkm_host;
@@ -85,8 +97,9 @@ struct capkm_host_opts {
  *
  * Starts no thread yet.
  *
- * Return: 0; -ENOTCONN, -EOPNOTSUPP (the session's backend is another one), the
- * errors of capkm_pool_create(), -ENOMEM
+ * Return: 0; -ENOTCONN, -EOPNOTSUPP (the session's backend is another one), -EBUSY
+ * (the handle has an executor), -ENOSPC (executors of one process), -ENOMEM, the
+ * errors of capkm_pool_create()
  */
 CAPKM_API int capkm_host_create(struct capkm *c,
 				const struct capkm_host_opts *opts,
@@ -101,7 +114,11 @@ CAPKM_API void capkm_host_destroy(struct capkm_host *host);
 
 /* memory */
 
-/* alloc: if there is no memory, a handle comes that cannot be read, with the reason */
+/*
+ * If there is no memory, a handle comes all the same. Checks and reads of it are told
+ * the reason; a launch that reads it is skipped, and one that writes it taints what it
+ * would write.
+ */
 #define CAPKM_HOST_ALLOC_F_LAZY	(1u << 0)
 
 /**
@@ -284,8 +301,12 @@ CAPKM_API int capkm_host_kernel_destroy(struct capkm_host *host,
  * @info: metadata, copied, through the metadata cache; or NULL
  * @grid: an extent of 0 is no work at all: nothing is entered
  * @flags: CAPKM_HOST_LAUNCH_F_*
- * @grid_range: twelve bytes that hold the grid when the launch runs, which it
- *	reads; memory 0: @grid counts
+ * @grid_range: twelve bytes, aligned to 4, that hold the grid when the launch runs,
+ *	which it reads; memory 0: @grid counts. An empty grid enters nothing. In a
+ *	graph the replay enters for all: if such a launch turns out to be empty, and
+ *	what it would write was tainted before, the replay fails
+ *
+ * Arguments may overlap.
  */
 struct capkm_host_launch {
 	size_t sz;
@@ -298,7 +319,7 @@ struct capkm_host_launch {
 	uint32_t flags;
 	struct capkm_host_range grid_range;
 };
-/* Compiles and checks, runs nothing, and taints nothing when that fails. */
+/* Compiles and checks, runs and records nothing, and taints nothing when that fails. */
 #define CAPKM_HOST_LAUNCH_F_DRY_RUN	(1u << 0)
 /* Runs although an input is tainted; its outputs carry the input's failure. */
 #define CAPKM_HOST_LAUNCH_F_POISON	(1u << 1)
@@ -360,8 +381,9 @@ struct capkm_host_write {
  *	window's owner who wrote, the window is doomed. Or NULL
  * @err: why not, or why it was refused; or NULL
  *
- * Return: 0; -ENOENT, -EXDEV, -EINVAL (err->index says which), -EDEADLK, -EAGAIN,
- * -ENOMEM: nothing was queued
+ * Return: 0; -ENOENT, -EXDEV, -EINVAL (err->index says which), -EDEADLK, -ENOMEM:
+ * nothing was queued; -EAGAIN (a thread could not be started): maybe some were;
+ * -ECANCELED
  */
 CAPKM_API int capkm_host_write(struct capkm_host *host, uint64_t stream,
 			       const struct capkm_host_write *writes,
@@ -374,7 +396,7 @@ CAPKM_API int capkm_host_write(struct capkm_host *host, uint64_t stream,
  * @stream: stream
  * @from: source
  * @data: destination, as large
- * @opts: report, retry_ms and %CAPKM_READ_OPTS_CONFIRMED; or NULL
+ * @opts: report, retry_ms and %CAPKM_READ_OPTS_CONFIRMED, copy must be NULL; or NULL
  * @err: why not, or NULL
  *
  * Waits for the tasks issued before that write the bytes.
@@ -460,8 +482,9 @@ CAPKM_API int capkm_host_event_record(struct capkm_host *host, uint64_t stream,
  * that records cannot wait for an event from outside of its window: what the
  * window records does not run now.
  *
- * Return: 0; -EXDEV, -EINVAL (not an event; outside of the window), -EBUSY (the slot
- * has a window of its own), -EDEADLK, -EAGAIN, -ENOMEM
+ * Return: 0; -EXDEV, -EINVAL (not an event; outside of the window; the window is doomed
+ * or only prepared), -EBUSY (the slot has a window of its own, or is a member of
+ * another one), -EDEADLK, -EAGAIN, -ENOMEM
  */
 CAPKM_API int capkm_host_event_wait(struct capkm_host *host, uint64_t stream,
 				    const struct capkm_host_event *event,
