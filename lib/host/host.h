@@ -224,7 +224,7 @@ int capkm_memory_range(struct capkm_host *host, struct capkm_host_range *range,
 struct capkm_claim capkm_memory_claim(const struct memory *m,
 				      const struct capkm_host_range *range);
 /* What goes wrong after this can always be told to the authority. */
-void capkm_host_lost(struct capkm_host *host, const struct capkm_claim *claims,
+void capkm_host_lost(struct slot *slot, const struct capkm_claim *claims,
 		     uint32_t len, int rc, const char *text);
 /* Ends all memory; the struct's, too, that nobody refers to. */
 void capkm_memory_reset(struct capkm_host *host);

@@ -233,14 +233,18 @@ int capkm_host_find(struct capkm_host *host,
  * either, nothing on the host can be trusted: a fault needs no memory, for the
  * authority knows the slot.
  */
-void capkm_host_lost(struct capkm_host *host, const struct capkm_claim *claims,
+void capkm_host_lost(struct slot *slot, const struct capkm_claim *claims,
 		     uint32_t len, int rc, const char *text)
 {
+	const struct capkm_where where = {
+		.slot = slot->index, .flags = CAPKM_WHERE_SLOT
+	};
+	struct capkm *c = slot->host->c;
 	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
 		.kind = CAPKM_KIND_LAUNCH, .code = rc, .text = text);
 
-	if (capkm_taint(host->c, claims, len, 0, &cause, NULL, NULL))
-		capkm_stream_fault(host->c, NULL, &cause, NULL, NULL, NULL);
+	if (capkm_taint(c, claims, len, 0, &cause, NULL, NULL))
+		capkm_stream_fault(c, &where, &cause, NULL, NULL, NULL);
 }
 
 int capkm_host_cleanup(struct capkm_host *host, uint64_t stream,

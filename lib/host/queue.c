@@ -196,8 +196,7 @@ static enum outcome run_dispatch(struct slot *slot, struct task *task)
 			       d->writes_len, &opts, &slot->scope, NULL, &err);
 	if (rc) {
 		slot->scope.id = 0;
-		capkm_host_lost(slot->host, d->writes, d->writes_len, rc,
-				err.text);
+		capkm_host_lost(slot, d->writes, d->writes_len, rc, err.text);
 		return FAILED;
 	}
 	if (!slot->scope.id)
@@ -227,7 +226,7 @@ static enum outcome run_graph(struct slot *slot, struct task *task)
 				      &result, NULL, &err);
 	if (rc) {
 		for (i = 0; i < g->len; i++)
-			capkm_host_lost(slot->host, g->list[i]->writes,
+			capkm_host_lost(slot, g->list[i]->writes,
 					g->list[i]->writes_len, rc, err.text);
 		return FAILED;
 	}
