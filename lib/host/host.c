@@ -315,7 +315,9 @@ static void slot_free(struct capkm_host *host, struct slot *slot)
 		capkm_task_free(host, task);
 	}
 	capkm_drop_destroy(slot->drops);
-	pthread_cond_destroy(&slot->work);
+	/* A child's would wait for threads that wait in the parent. */
+	if (!capkm_inherited(host->c))
+		pthread_cond_destroy(&slot->work);
 	free(slot);
 }
 

@@ -201,15 +201,20 @@ static enum outcome run_dispatch(struct slot *slot, struct task *task)
 	}
 	if (!slot->scope.id)
 		return SKIPPED;
-	if (slot->scope.window)
+	if (task->uncompiled) {
+		rc = -ENOEXEC;
+	} else if (slot->scope.window) {
+		rc = -ECANCELED;
 		snprintf(task->why, sizeof(task->why),
 			 "a window that the executor did not prepare records here");
-	else if (grid)
+	} else if (grid) {
+		rc = grid;
 		snprintf(task->why, sizeof(task->why),
 			 "the grid cannot be trusted");
-	else if (!task->uncompiled)
+	} else {
 		return bracket(slot, task, run_function);
-	leave(slot, task, -ECANCELED);
+	}
+	leave(slot, task, rc);
 	return FAILED;
 }
 
