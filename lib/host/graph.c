@@ -33,7 +33,7 @@ static int grow(struct recording *rec)
 }
 
 /* Entered; in the window that it belongs in, or that one is gone. */
-static int settle(struct slot *slot, struct capkm_scope *scope,
+static int leave(struct slot *slot, struct capkm_scope *scope,
 		  const char *why, const char *call, uint32_t *result,
 		  struct capkm_error *err)
 {
@@ -79,7 +79,7 @@ static int add(struct slot *slot, struct dispatch *d, const char *why,
 		slot->skipped++;
 		return 0;
 	}
-	rc = settle(slot, &scope, why, call, result, err);
+	rc = leave(slot, &scope, why, call, result, err);
 	if (rc || why) {
 		slot->failed++;
 		return rc;
@@ -306,14 +306,37 @@ static struct graph *graph_new(struct slot *slot, const char *call,
 	return NULL;
 }
 
+/* 1: the lock was released meanwhile. */
+static int settle_list(struct slot *slot)
+{
+	const struct recording *rec = slot->recording;
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; rec && i < rec->len && !rc; i++)
+		rc = capkm_uses_settle(slot->host, rec->list[i]->uses,
+				       rec->list[i]->uses_len);
+	return rc;
+}
+
+/*
+ * What was issued before has run: on the slot, and on others what uses memory that
+ * was recorded, for it is tainted if the window is refused.
+ */
 static int drained(struct slot *slot, const char *call,
 		   struct capkm_error *err)
 {
 	int rc = capkm_slot_drain(slot);
 
-	return rc ? capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+	while (!rc) {
+		rc = settle_list(slot);
+		if (!rc)
+			return 0;
+		rc = rc > 0 ? capkm_slot_drain(slot) : rc;
+	}
+	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
 		"%s: no thread could be started for what was issued before",
-		call) : 0;
+		call);
 }
 
 /* prepare */
