@@ -16,6 +16,7 @@ libdir ?= $(prefix)/lib
 includedir ?= $(prefix)/include
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+TSAN := -fsanitize=thread -fno-omit-frame-pointer
 werror := $(if $(WERROR),-Werror)
 dirs = DESTDIR='$(DESTDIR)' prefix='$(prefix)' libdir='$(libdir)' includedir='$(includedir)'
 
@@ -39,17 +40,18 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests asan m32 check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests asan tsan m32 check demo vm install modules_install clean
 
-all: modules lib tools selftests asan m32
+all: modules lib tools selftests asan tsan m32
 
 help:
-	@echo 'make              all of the next six'
+	@echo 'make              all of the next seven'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
 	@echo 'make selftests    the test programs, static, for the virtual machine'
 	@echo 'make asan         library and test programs under ASan and UBSan'
+	@echo 'make tsan         test programs with threads, and the library, under TSan'
 	@echo 'make m32          test programs of 32 bits, for the 64-bit kernel'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
@@ -87,6 +89,12 @@ asan:
 		$(MAKE) -C lib O=$(O)/asan/lib
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
 		$(MAKE) -C selftests O=$(O)/asan/selftests LIB=$(O)/asan/lib
+
+tsan:
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
+		$(MAKE) -C lib O=$(O)/tsan/lib $(O)/tsan/lib/libcapkm.a
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
+		$(MAKE) -C selftests O=$(O)/tsan/selftests LIB=$(O)/tsan/lib threaded
 
 # The structs are the same for both; these programs show that.
 m32:

@@ -1130,7 +1130,6 @@ struct pusher {
 static void *push_and_flush(void *arg)
 {
 	struct pusher *p = arg;
-	uint64_t staged, pending;
 
 	for (u_int64_t i = 0; i < p->ops; i++) {
 		push(p->queue, p->device, rng(&p->seed) % (1 << 22));
@@ -1144,10 +1143,7 @@ static void *push_and_flush(void *arg)
 		case 1:
 			capkm_drop_drain(p->queue, NULL);
 			break;
-		case 2:
-			capkm_drop_count(p->queue, &staged, &pending);
-			break;
-		case 3 ... 6:
+		case 2 ... 6:
 			capkm_drop_flush(p->queue, NULL);
 			break;
 		default:
@@ -1158,17 +1154,28 @@ static void *push_and_flush(void *arg)
 	return NULL;
 }
 
+static void *watch(void *arg)
+{
+	struct pusher *p = arg;
+	uint64_t staged, pending;
+
+	for (u_int64_t i = 0; i < p->ops; i++)
+		capkm_drop_count(p->queue, &staged, &pending);
+	return NULL;
+}
+
 TEST_F(drop, threads)
 {
-	struct pusher p[4];
+	struct pusher p[5];
 
 	T_AT;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		p[i] = (struct pusher){ .queue = self->queue, .device = &self->device,
 					.seed = i + 1, .ops = t_param("CAPKM_OPS", 20000, 20000) };
-		ASSERT_EQ(0, pthread_create(&p[i].thread, NULL, push_and_flush, &p[i]));
+		ASSERT_EQ(0, pthread_create(&p[i].thread, NULL, i ? push_and_flush : watch,
+					    &p[i]));
 	}
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		pthread_join(p[i].thread, NULL);
 	self->device.fail_wait = 0;
 	self->device.fail_fence = 0;
