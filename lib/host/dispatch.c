@@ -111,6 +111,7 @@ int capkm_host_kernel_destroy(struct capkm_host *host, uint64_t kernel,
 struct compiling {
 	struct capkm_host *host;
 	struct kernel *kernel;
+	const struct capkm_host *inside;
 };
 
 /* Also when the compiler ends its thread. */
@@ -118,7 +119,7 @@ static void compiled(void *context)
 {
 	struct compiling *c = context;
 
-	capkm_host_set_inside(NULL);
+	capkm_host_set_inside(c->inside);
 	pthread_mutex_lock(&c->host->lock);
 	c->kernel->state = c->kernel->fn ? COMPILED : SOURCE;
 	pthread_cond_broadcast(&c->host->progress);
@@ -136,7 +137,7 @@ static void compiler_died(void *context)
 int capkm_kernel_compile(struct capkm_host *host, struct kernel *k, char *why,
 			 size_t why_size)
 {
-	struct compiling c = { host, k };
+	struct compiling c = { .host = host, .kernel = k };
 	capkm_host_fn fn = NULL;
 	int rc;
 
@@ -147,7 +148,7 @@ int capkm_kernel_compile(struct capkm_host *host, struct kernel *k, char *why,
 	k->state = COMPILING;
 	why[0] = '\0';
 	pthread_mutex_unlock(&host->lock);
-	capkm_host_set_inside(host);
+	c.inside = capkm_host_set_inside(host);
 	pthread_cleanup_push(compiler_died, &c);
 	rc = k->compile(k->context, &fn, why, why_size);
 	pthread_cleanup_pop(0);
@@ -176,12 +177,13 @@ int capkm_dispatch_run(struct capkm_host *host, struct dispatch *d, char *why,
 		.why_size = (uint32_t)why_size,
 		.why = why,
 	};
+	const struct capkm_host *before;
 	int rc;
 
 	why[0] = '\0';
-	capkm_host_set_inside(host);
+	before = capkm_host_set_inside(host);
 	rc = d->kernel->fn(&call);
-	capkm_host_set_inside(NULL);
+	capkm_host_set_inside(before);
 	why[why_size - 1] = '\0';
 	if (rc && !why[0])
 		snprintf(why, why_size, "it returned %d", rc);

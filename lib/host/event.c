@@ -205,7 +205,7 @@ int capkm_host_profile_begin(struct capkm_host *host, uint64_t stream,
 		rc = quiesce(slot, stream, &p, call, err);
 	if (!rc) {
 		p.slot = slot->index;
-		p.failures = gone_wrong(slot);
+		p.before = gone_wrong(slot);
 		p.start_ns = now_ns();
 		*profile = p;
 	}
@@ -232,8 +232,7 @@ int capkm_host_profile_end(struct capkm_host *host, uint64_t stream,
 		rc = quiesce(slot, stream, profile, call, err);
 	if (!rc) {
 		profile->ns = profile->timed ? now_ns() - profile->start_ns : 0;
-		profile->failures = gone_wrong(slot) - profile->failures;
-		profile->start_ns = 0;
+		profile->failures = gone_wrong(slot) - profile->before;
 	}
 	capkm_host_leave(host);
 	return rc;

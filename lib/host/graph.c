@@ -153,9 +153,12 @@ void capkm_recording_drop(struct slot *slot)
 	struct capkm_host *host = slot->host;
 	struct recording *rec = detach(slot);
 
-	capkm_pool_capture_end(host->pool, slot->index, NULL, NULL);
-	capkm_pool_capture_end(host->metadata, slot->index, NULL, NULL);
-	capkm_cache_discard(host->cache, rec->window);
+	/* In a child the cache's lock may be held by nobody that there is. */
+	if (!capkm_inherited(host->c)) {
+		capkm_pool_capture_end(host->pool, slot->index, NULL, NULL);
+		capkm_pool_capture_end(host->metadata, slot->index, NULL, NULL);
+		capkm_cache_discard(host->cache, rec->window);
+	}
 	recording_free(host, rec);
 }
 
@@ -167,7 +170,8 @@ void capkm_graph_put(struct capkm_host *host, struct graph *g)
 		return;
 	if (g->authority)
 		capkm_graph_destroy(host->c, g->authority, NULL);
-	capkm_cache_release(host->cache, g->id);
+	if (!capkm_inherited(host->c))
+		capkm_cache_release(host->cache, g->id);
 	capkm_pool_pins_put(g->pins);
 	capkm_pool_pins_put(g->metadata_pins);
 	while (g->uses_len) {

@@ -208,8 +208,8 @@ int capkm_uses_settle(struct capkm_host *host, const struct use *uses,
 		      uint32_t len);
 /* Does the calling thread run a function of this executor? */
 bool capkm_host_is_inside(const struct capkm_host *host);
-/* From here on it does, or with NULL, it does not. */
-void capkm_host_set_inside(const struct capkm_host *host);
+/* From here on it does; what was so before, to be set again afterwards. */
+const struct capkm_host *capkm_host_set_inside(const struct capkm_host *host);
 
 /* memory.c */
 

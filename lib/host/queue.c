@@ -21,9 +21,12 @@ bool capkm_host_is_inside(const struct capkm_host *host)
 	return inside == host;
 }
 
-void capkm_host_set_inside(const struct capkm_host *host)
+const struct capkm_host *capkm_host_set_inside(const struct capkm_host *host)
 {
+	const struct capkm_host *before = inside;
+
 	inside = host;
+	return before;
 }
 
 struct task *capkm_task_new(struct capkm_host *host, uint64_t stream)

@@ -36,7 +36,8 @@ extern "C" {
  * for tasks issued before on other slots that use the same memory. A replay runs what
  * was recorded, in order, as one task with one replay of the graph; replays of one
  * graph wait for each other. If somebody takes the window away (abandons it), launches,
- * copies and replays there are -ECANCELED until capkm_host_graph_end() or _abort().
+ * copies and replays there are -ECANCELED, and what they would write may be tainted,
+ * until capkm_host_graph_end() or _abort().
  * A launch that cannot be recorded for want of memory or for a limit dooms the window:
  * its graph would lack it.
  *
@@ -70,7 +71,8 @@ struct capkm_host;
  * @areas: of its memory pool, or NULL for the preset
  * @areas_len: length of @areas
  * @preset: enum capkm_pool_preset
- * @queue_max: tasks that wait on one slot; issuing one more waits. 0 for 1024
+ * @queue_max: tasks that wait on one slot; issuing one more waits, and so does a write
+ *	when the bytes of the last %CAPKM_DROP_COUNT are not read yet. 0 for 1024
  * @flags: must be 0
  * @cache_entries: of the metadata cache; 0 for 512, %CAPKM_HOST_NO_CACHE for none
  * @cache_bytes: see struct capkm_cache_opts; 0 for %CAPKM_CACHE_BYTES_MAX
@@ -502,6 +504,7 @@ CAPKM_API int capkm_host_event_sync(struct capkm_host *host,
  * @start_ns: begin, CLOCK_MONOTONIC
  * @ns: how long it took, from begin to end
  * @failures: launches, copies and replays that failed or were skipped meanwhile
+ * @before: those before the begin
  * @slot: index of the slot
  * @timed: 1 if @ns says something; 0: it was refused, for a window was recording at
  *	the begin or at the end
@@ -510,6 +513,7 @@ struct capkm_host_profile {
 	uint64_t start_ns;
 	uint64_t ns;
 	uint64_t failures;
+	uint64_t before;
 	uint32_t slot;
 	uint32_t timed;
 };
@@ -517,7 +521,10 @@ struct capkm_host_profile {
 CAPKM_API int capkm_host_profile_begin(struct capkm_host *host, uint64_t stream,
 				       struct capkm_host_profile *profile,
 				       struct capkm_error *err);
-/* Waits for what was issued since. 0; -EINVAL (not begun), -EDEADLK, -EAGAIN */
+/*
+ * Waits for what was issued since; again, measures again from the begin on. 0; -EINVAL
+ * (not begun there), -EDEADLK, -EAGAIN
+ */
 CAPKM_API int capkm_host_profile_end(struct capkm_host *host, uint64_t stream,
 				     struct capkm_host_profile *profile,
 				     struct capkm_error *err);
@@ -652,7 +659,7 @@ CAPKM_API int capkm_host_graph_find(struct capkm_host *host, uint64_t graph,
  * @failed: tasks that failed
  * @skipped: tasks that were skipped
  * @staged: host bytes of writes that wait to be freed, elements
- * @threads: worker threads that were started
+ * @threads: worker threads
  */
 struct capkm_host_stats {
 	size_t sz;
