@@ -40,12 +40,12 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests asan tsan m32 check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests asan tsan m32 example check demo vm install modules_install clean
 
-all: modules lib tools selftests asan tsan m32
+all: modules lib tools selftests asan tsan m32 $(O)/example/transformer
 
 help:
-	@echo 'make              all of the next seven'
+	@echo 'make              all of the next seven, and the example'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
@@ -53,6 +53,8 @@ help:
 	@echo 'make asan         library and test programs under ASan and UBSan'
 	@echo 'make tsan         test programs with threads, and the library, under TSan'
 	@echo 'make m32          test programs of 32 bits, for the 64-bit kernel'
+	@echo "make example      a small transformer on the library's executor: launched, captured,"
+	@echo "                  replayed, measured; ARGS='--layers 8', ARGS=--help"
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -101,6 +103,13 @@ m32:
 	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' $(MAKE) -C lib O=$(O)/m32/lib $(O)/m32/lib/libcapkm.a
 	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' LDFLAGS='$(LDFLAGS) -static' \
 		$(MAKE) -C selftests O=$(O)/m32/selftests LIB=$(O)/m32/lib TESTS='abi session'
+
+$(O)/example/transformer: lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/example O=$(O)/example LIB=$(O)/lib
+
+# Embedded, unless told otherwise: then nothing has to be loaded.
+example: $(O)/example/transformer
+	$(q)CAPKM_DEVICE="$${CAPKM_DEVICE:-embedded:}" $< $(ARGS)
 
 check:
 	+@scripts/check $(O)
