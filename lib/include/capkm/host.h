@@ -446,9 +446,10 @@ CAPKM_API int capkm_host_sync(struct capkm_host *host, uint64_t stream,
 /**
  * struct capkm_host_event - a place in the order of a slot; a value, nobody owns it
  * @host: executor
- * @slot: index of the slot
  * @window: window that recorded there, 0 if none did
  * @position: of the last task that was issued there
+ * @slot: index of the slot
+ * @__reserved: 0
  */
 struct capkm_host_event {
 	uint64_t host;
