@@ -202,6 +202,7 @@ struct oracle {
 	bool shared;		/* others work in the domain as well */
 	u_int64_t seed, rng;
 	int processes;		/* that may still be made */
+	u_int64_t prepared, sealed;	/* windows so far */
 	unsigned char device[M_DEVICES][16];
 	unsigned int events;
 	struct event event[EVENTS];
@@ -1210,6 +1211,9 @@ static bool op_enter(struct oracle *o)
 			 "SCOPE_ENTER: result %u scope %llu; inputs %d, fault %d, suspended "
 			 "%d, poison %d", a.out_result, a.out_scope, x.v.result, x.fault,
 			 x.suspended, x.poison);
+	if (a.out_window != (a.out_scope && x.window != M_NONE ?
+			     o->m.window[x.window].id : 0))
+		mismatch(o, M_NONE, M_NONE, "SCOPE_ENTER: window %llu", a.out_window);
 	device->used |= a.out_result == CAPKM_CLEAN;
 	entered(o, s, &x, &a, &report);
 	return true;
@@ -1515,6 +1519,7 @@ static bool op_prepare(struct oracle *o)
 	win->owner = p.stream;
 	win->strict = strict;
 	win->state = CAPKM_WINDOW_PREPARE;
+	o->prepared++;
 	return true;
 }
 
@@ -1749,8 +1754,10 @@ static bool op_seal(struct oracle *o)
 		m_refuse(&o->m, w, 0);
 		learn_refusal(o, w, s.r, s.reports);
 	} else if (win->parent != M_NONE) {
+		o->sealed++;
 		m_seal_child(&o->m, w);
 	} else {
+		o->sealed++;
 		graph = &o->m.graph[g];
 		memset(graph, 0, sizeof(*graph));
 		graph->used = true;
@@ -2198,9 +2205,80 @@ static bool op_graph_update(struct oracle *o)
 		m_refuse(&o->m, w, 0);
 		learn_refusal(o, w, r, a.out_reports);
 	} else {
+		o->sealed++;
 		m_seal(&o->m, w, g, no_inputs);
 	}
 	check_graph(o, g);
+	return true;
+}
+
+/* ---- REFUSE */
+
+/* The window that is in the way of it on the slot, or M_NONE. */
+static int in_the_way(struct oracle *o, int c, int slot, unsigned int what)
+{
+	bool driver = the_session(o, c)->backend == CAPKM_BACKEND_HARDWARE;
+
+	if (what == (driver ? CAPKM_REFUSE_WRITE : CAPKM_REFUSE_ALLOCATE))
+		return M_NONE;
+	return held_slot(o, c, slot) ? own_window(o, c, slot) :
+				       recording_on(o, c, slot);
+}
+
+static bool op_may(struct oracle *o)
+{
+	int c = any_client(o), w, records;
+	struct place p = any_place(o);
+	struct capkm_claim claims[M_CLAIMS];
+	struct m_ranges rs = { 0 };
+	struct capkm_report r = { 0 };
+	struct capkm_refuse a = {
+		.what = CAPKM_REFUSE_READ + draw(o, CAPKM_REFUSE_ALLOCATE),
+		.claims_uptr = t_ptr(claims), .reports_uptr = t_ptr(&r),
+		.reports_len = 1,
+	};
+	bool dooms, taints;
+	int f;
+
+	if (c == M_NONE)
+		return false;
+	if (chance(o, 50))
+		a.what = CAPKM_REFUSE_WRITE;
+	if (a.what == CAPKM_REFUSE_WRITE)
+		rs = any_ranges(o, c, 3);
+	to_claims(o, &rs, claims);
+	a.claims_len = rs.n;
+	a.flags = put_place(o, &p, &a.place);
+	w = in_the_way(o, c, p.slot, a.what);
+	records = recording_on(o, c, p.slot);
+	taints = w != M_NONE && any_bytes(&rs);
+	dooms = w != M_NONE && (a.what == CAPKM_REFUSE_ALLOCATE ||
+		(a.what == CAPKM_REFUSE_WRITE && p.stream == o->m.window[w].owner));
+	note_ranges(note(o, "asks", c, a.what, shown_place(&p)), NULL, &rs);
+	EXPECT_RC(o, t_call(o->user[c].cl, CAPKM_NR_REFUSE, &a), 0, "REFUSE");
+	o->now->more = a.out_failure;
+	if (a.out_result != (w == M_NONE ? CAPKM_CLEAN : CAPKM_REFUSED) ||
+	    a.out_reports != (w != M_NONE) || !a.out_failure == (taints || dooms) ||
+	    a.out_state != state_of_slot(o, c, p.slot) ||
+	    a.out_window != (records == M_NONE ? 0 : o->m.window[records].id))
+		mismatch(o, M_NONE, M_NONE, "REFUSE: result %u, %u reports, failure %llu, "
+			 "state %u, window %llu; taints %d dooms %d", a.out_result,
+			 a.out_reports, a.out_failure, a.out_state, a.out_window, taints,
+			 dooms);
+	if (w == M_NONE)
+		return true;
+	if (r.kind != CAPKM_KIND_REFUSED || r.window != o->m.window[w].id ||
+	    r.stream != p.stream || r.failure != a.out_failure)
+		mismatch(o, M_NONE, M_NONE, "REFUSE: report of kind %u, window %llu, "
+			 "stream %llu, failure %llu", r.kind, r.window, r.stream, r.failure);
+	o->now->what = "is refused";
+	if (dooms)
+		m_doom(&o->m, w);
+	if (!taints)
+		return true;
+	f = new_failure(o, a.out_failure, CAPKM_KIND_REFUSED, "REFUSE");
+	o->m.failure[f].window = o->m.window[w].id;
+	m_zero_length(&o->m, &rs, f, NULL, tick_now(o, true));
 	return true;
 }
 
@@ -2886,6 +2964,12 @@ static void check_domain(struct oracle *o)
 			 d.out_scopes, d.out_windows, d.out_orphans, d.out_graphs,
 			 d.out_sessions, d.out_clients, d.out_faulted, scopes, windows,
 			 orphans, graphs, sessions, clients, faulted);
+	if (d.out_sealed != o->sealed ||
+	    d.out_given_up != o->prepared - o->sealed - windows)
+		mismatch(o, M_NONE, M_NONE, "DOMAIN_QUERY: %llu windows sealed, %llu given "
+			 "up, %llu there, expected %" PRIu64 " of %" PRIu64 " sealed",
+			 d.out_sealed, d.out_given_up, d.out_windows, o->sealed,
+			 o->prepared);
 	if (d.out_buffers < buffers_low || d.out_buffers > buffers_high)
 		mismatch(o, M_NONE, M_NONE, "DOMAIN_QUERY: %llu buffers, expected %" PRIu64
 			 " to %" PRIu64, d.out_buffers, buffers_low, buffers_high);
@@ -2995,7 +3079,7 @@ static const struct {
 	{ op_replay_begin, 50 }, { op_replay_end, 50 }, { op_graph_destroy, 6 },
 	{ op_graph_update, 12 }, { op_confirm, 40 }, { op_fault, 3 }, { op_renew, 10 },
 	{ op_device_fault, 1 }, { op_stream_destroy, 3 }, { op_attach, 10 },
-	{ op_pass, 4 }, { op_join, 6 }, { op_leave, 5 },
+	{ op_pass, 4 }, { op_join, 6 }, { op_leave, 5 }, { op_may, 30 },
 };
 
 /* The outcome of everything that is open. */
