@@ -1,0 +1,2031 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Random programs over the executor of libcapkm.
+ *
+ * A world is one author of such programs: it has memory and streams of its own,
+ * and a model that is an interpreter over arrays, which does at once what the
+ * executor does later on several threads. For each byte it knows the value, and
+ * whether it may be read, by the rules of Documentation/design/bytes.rst. What a
+ * function does is the same code for both; when it runs, with which memory, and
+ * what its failure means is what is tested.
+ *
+ *   CAPKM_TEST_ROUNDS  programs of each test
+ *   CAPKM_TEST_SEED    of the first one; a program that fails says its own
+ */
+#include "capkm_test.h"
+
+#include <capkm/host.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define BYTES_MAX	512	/* of one memory */
+#define LIVE		14	/* memories that a world has at once */
+#define ARGS		4
+#define TASKS		24	/* recorded in one window */
+#define TOUCHED		24	/* memories that they use */
+#define GRAPHS		6
+#define SLOTS		4	/* of one world */
+#define EVENTS		6
+#define STAMPS		2048
+#define PAST		400
+#define LOG		48
+#define LATE		2	/* attempts that the kernel of that name needs */
+
+/* Options on the spot. */
+#define WITH(type, ...) (&(type)CAPKM_OPTS(type, __VA_ARGS__))
+
+/* SplitMix64 */
+static uint64_t next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* ---------------------------------------------------------------- functions */
+
+#define R CAPKM_HOST_READ
+#define W CAPKM_HOST_WRITE
+
+enum which {
+	FILL, XOR, ADD, MIX, SCATTER, GRID, PEEK, SPLIT, COPY, CHECKED, FAILS,
+	EXITS, BROKEN, LATECOMER, KERNELS
+};
+
+/*
+ * A function that writes less than all of an argument reads it, too: who leaves
+ * bytes as they are depends on them.
+ */
+static const struct {
+	const char *name;
+	unsigned int args;
+	uint32_t access[3];
+} kernels[KERNELS] = {
+	[FILL]		= { "fill", 1, { W } },
+	[XOR]		= { "xor", 2, { R | W, R } },
+	[ADD]		= { "add", 3, { W, R, R } },
+	[MIX]		= { "mix", 2, { W, R } },
+	[SCATTER]	= { "scatter", 2, { R | W, R } },
+	[GRID]		= { "grid", 1, { R | W } },
+	[PEEK]		= { "peek", 1, { R } },
+	[SPLIT]		= { "split", 3, { W, W, R } },
+	[COPY]		= { "copy", 2, { W, R } },	/* capkm_host_copy() */
+	[CHECKED]	= { "checked", 2, { W, R } },	/* fails for some inputs */
+	[FAILS]		= { "fails", 1, { W } },
+	[EXITS]		= { "exits", 1, { W } },	/* ends its thread */
+	[BROKEN]	= { "broken", 2, { W, R } },	/* does not compile */
+	[LATECOMER]	= { "latecomer", 1, { W } },	/* nor does this at first */
+};
+
+/* Metadata of a launch; any number of bytes follow, each the low byte of @seed. */
+struct info {
+	uint32_t serial;	/* where it leaves its stamp, 0 for nowhere */
+	uint32_t seed;
+	uint32_t delay_us;
+	uint32_t sizes;		/* valid elements of @size */
+	uint32_t size[ARGS];
+	uint8_t index[16];
+};
+
+#define INFO_MAX (sizeof(struct info) + 2500)
+
+static uint64_t extent(const uint32_t grid[3])
+{
+	return grid[0] && grid[1] && grid[2] ?
+		(uint64_t)grid[0] * grid[1] > UINT32_MAX ? UINT32_MAX :
+		(uint64_t)grid[0] * grid[1] * grid[2] : 0;
+}
+
+/* What a function does, here and in the model. Other than 0: it failed. */
+static int compute(enum which which, const uint32_t grid[3], unsigned char *const *a,
+		   const uint64_t *n, const struct info *info)
+{
+	const uint32_t seed = info->seed;
+	const uint64_t g = extent(grid);
+
+	switch (which) {
+	case FILL:
+	case LATECOMER:
+		for (uint64_t i = 0; i < n[0]; i++)
+			a[0][i] = seed + i * 3;
+		return 0;
+	case XOR:
+		for (uint64_t i = 0; i < n[0]; i++)
+			a[0][i] ^= a[1][i % n[1]] + seed;
+		return 0;
+	case ADD:
+		for (uint64_t i = 0; i < n[0]; i++)
+			a[0][i] = a[1][i % n[1]] + a[2][(i + seed) % n[2]] + 1;
+		return 0;
+	case MIX:
+		for (uint64_t i = 0; i < n[0]; i++)
+			a[0][i] = a[1][(i * 7 + seed) % n[1]] * 5 + i;
+		return 0;
+	case SCATTER:
+		for (uint64_t i = 0; i < sizeof(info->index); i++)
+			a[0][info->index[i] % n[0]] += a[1][i % n[1]] ^ seed;
+		return 0;
+	case GRID:
+		for (uint64_t i = 0; i < n[0] && i < g; i++)
+			a[0][i] = a[0][i] * 3 + seed + 1;
+		return 0;
+	case SPLIT:
+		for (uint64_t i = 0; i < n[0]; i++)
+			a[0][i] = a[2][i % n[2]] >> 1;
+		for (uint64_t i = 0; i < n[1]; i++)
+			a[1][i] = a[2][i % n[2]] << 1;
+		return 0;
+	case COPY:
+		memcpy(a[0], a[1], n[0]);
+		return 0;
+	case CHECKED:
+		for (uint64_t i = 0; i < n[0]; i++)
+			a[0][i] = a[1][i % n[1]] ^ seed;
+		return a[1][n[1] - 1] % 4 == seed % 4 ? 5 : 0;
+	case FAILS:
+	case EXITS:
+		memset(a[0], 0xee, n[0] / 2);
+		return 7;
+	default:
+		return 0;
+	}
+}
+
+/* A stamp says when the function ran, by a clock that each begin and end ticks. */
+struct stamp {
+	atomic_uint runs, begin, end;
+};
+
+static atomic_uint ticks;
+
+struct world;
+
+struct kernel {
+	struct world *w;
+	enum which which;
+	uint64_t id;
+	unsigned int attempts, compiled;
+};
+
+/* ----------------------------------------------------------------- the model */
+
+/* @taint: when the byte was tainted, 0 if it can be read. @known: so is its value. */
+struct mem {
+	struct mem *next;
+	uint64_t id;
+	unsigned int size;
+	bool freed, never;	/* never: there was no memory for it */
+	unsigned char value[BYTES_MAX];
+	bool known[BYTES_MAX];
+	unsigned int taint[BYTES_MAX];
+};
+
+struct arg {
+	struct mem *m;
+	unsigned int start, end;
+	uint32_t access;
+};
+
+/* A launch, or a copy. With @dynamic the argument behind the others is the grid. */
+struct op {
+	enum which which;
+	unsigned int args;
+	bool dynamic, poison;
+	struct arg arg[ARGS];
+	uint32_t grid[3];
+	struct info info;
+	uint32_t info_bytes;
+};
+
+/*
+ * What a window did to a memory. @date: when the byte was last recorded as
+ * written, 0: not, or written by others since.
+ */
+struct touch {
+	struct mem *m;
+	unsigned int date[BYTES_MAX];
+	bool write[BYTES_MAX], input[BYTES_MAX];
+};
+
+struct recording {
+	unsigned int touches, tasks;
+	struct touch touch[TOUCHED];
+	struct op task[TASKS];
+};
+
+enum state { NONE, PREPARED, CAPTURE };
+
+struct window {
+	enum state state;
+	uint64_t owner, id;
+	bool doomed;
+	struct recording *rec;
+};
+
+struct graph {
+	uint64_t id;
+	bool lost;		/* of a time before the reset */
+	struct recording *rec;
+};
+
+/* @at: position on its slot; @window: it was recorded in, 0 for none. */
+struct event {
+	struct capkm_host_event e;
+	bool used;
+	unsigned int slot, at;
+	uint64_t window;
+};
+
+struct past {
+	unsigned int at, slot;
+	struct op op;
+};
+
+/* What slot @slot runs from @at on comes after what @on had before @upto. */
+struct wait {
+	unsigned int slot, at, on, upto;
+};
+
+struct world {
+	uint64_t seed, rng, noise;
+	unsigned int step;
+	struct capkm *c;
+	struct capkm_host *host;
+	struct capkm_error err;
+	unsigned int max_streams, base, slots;
+	bool failures;		/* of functions and of inputs, and wrong calls */
+	bool alone;		/* nobody else has the executor */
+	bool limits;		/* anything may fail for one, so the model says less */
+	struct kernel kernel[KERNELS];
+
+	struct mem *mems, *live[LIVE];
+	unsigned int n;
+	unsigned int now;	/* the model's clock */
+	struct window window[SLOTS];
+	int member[SLOTS];	/* of the window on that slot, or -1 */
+	struct graph graph[GRAPHS];
+	struct event event[EVENTS];
+
+	unsigned int issued, serials, pasts, waits;
+	struct past past[PAST];
+	struct wait wait[PAST];
+	struct stamp stamp[STAMPS];
+	unsigned int runs[STAMPS], issues[STAMPS];
+	bool any_runs[STAMPS];	/* a part of a replay that failed */
+	atomic_uint wrong;
+
+	uint64_t reads, stale, skipped, refused, replays, sealed, missed;
+	char log[LOG][120];
+	unsigned int logged;
+};
+
+static void __attribute__((format(printf, 2, 3))) note(struct world *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(w->log[w->logged++ % LOG], sizeof(w->log[0]), fmt, ap);
+	va_end(ap);
+}
+
+static void __attribute__((format(printf, 2, 3), noreturn))
+die(struct world *w, const char *fmt, ...)
+{
+	char text[900];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (unsigned int i = w->logged > LOG ? w->logged - LOG : 0; i < w->logged; i++)
+		fprintf(stderr, "# %s\n", w->log[i % LOG]);
+	t_die("again: CAPKM_TEST_SEED=%" PRIu64 " CAPKM_TEST_ROUNDS=1\n# step %u: %s",
+	      w->seed, w->step, text);
+}
+
+#define OK(w, call) do {						\
+	int rc_ = (call);						\
+									\
+	if (rc_)							\
+		die(w, "%s: %d (%s)", #call, rc_, (w)->err.text);	\
+} while (0)
+
+static unsigned int roll(struct world *w, unsigned int n)
+{
+	return next(&w->rng) % n;
+}
+
+/* Draws that must not change the program: who runs it, and how fast. */
+static unsigned int toss(struct world *w, unsigned int n)
+{
+	return next(&w->noise) % n;
+}
+
+static struct touch *touch_of(struct recording *rec, const struct mem *m)
+{
+	for (unsigned int i = 0; i < rec->touches; i++)
+		if (rec->touch[i].m == m)
+			return &rec->touch[i];
+	return NULL;
+}
+
+/* Rule 2, of an exit: who recorded these bytes before has no say in them any more. */
+static void settle(struct world *w, const struct arg *a, unsigned int taint)
+{
+	for (unsigned int s = 0; s < SLOTS; s++) {
+		struct touch *t = w->window[s].rec ?
+			touch_of(w->window[s].rec, a->m) : NULL;
+
+		if (t)
+			memset(&t->date[a->start], 0,
+			       (a->end - a->start) * sizeof(*t->date));
+	}
+	for (unsigned int i = a->start; i < a->end; i++) {
+		a->m->taint[i] = taint;
+		if (taint)
+			a->m->known[i] = false;
+	}
+}
+
+static void settle_writes(struct world *w, const struct op *op, unsigned int taint)
+{
+	for (unsigned int i = 0; i < op->args; i++)
+		if (op->arg[i].access & W)
+			settle(w, &op->arg[i], taint);
+}
+
+/* All that a graph writes; with @taint 0 it went well. */
+static void settle_graph(struct world *w, struct recording *rec, unsigned int taint)
+{
+	for (unsigned int i = 0; i < rec->touches; i++) {
+		struct touch *t = &rec->touch[i];
+		struct arg a = { .m = t->m };
+
+		while (a.start < t->m->size) {
+			a.end = a.start + 1;
+			while (a.end < t->m->size && t->write[a.end] == t->write[a.start])
+				a.end++;
+			if (t->write[a.start])
+				settle(w, &a, taint);
+			a.start = a.end;
+		}
+	}
+}
+
+static unsigned int args_of(const struct op *op)
+{
+	return op->args + op->dynamic;
+}
+
+static bool all_known(const struct arg *a)
+{
+	for (unsigned int i = a->start; i < a->end; i++)
+		if (!a->m->known[i])
+			return false;
+	return true;
+}
+
+/* May @a be read, by a scope that is recorded in @rec, or outside of windows? */
+static bool readable(struct recording *rec, const struct arg *a)
+{
+	struct touch *t = rec ? touch_of(rec, a->m) : NULL;
+
+	if (a->m->never)
+		return false;
+	for (unsigned int i = a->start; i < a->end; i++)
+		if (a->m->taint[i] && !(t && t->date[i] > a->m->taint[i]))
+			return false;
+	return true;
+}
+
+static bool uses_never(const struct op *op)
+{
+	for (unsigned int i = 0; i < args_of(op); i++)
+		if (op->arg[i].m->never)
+			return true;
+	return false;
+}
+
+/* May it run: its inputs can be read, and all has memory. */
+static bool may_run(struct recording *rec, const struct op *op)
+{
+	for (unsigned int i = 0; i < args_of(op); i++)
+		if (op->arg[i].access & R && !readable(rec, &op->arg[i]))
+			return false;
+	return !uses_never(op);
+}
+
+static bool writes_readable(const struct op *op)
+{
+	for (unsigned int i = 0; i < op->args; i++)
+		if (op->arg[i].access & W && !readable(NULL, &op->arg[i]))
+			return false;
+	return true;
+}
+
+static void grid_of(const struct op *op, uint32_t grid[3])
+{
+	if (op->dynamic)
+		memcpy(grid, &op->arg[op->args].m->value[op->arg[op->args].start], 12);
+	else
+		memcpy(grid, op->grid, 12);
+}
+
+/* Is what decides whether it runs and whether it fails known to the model? */
+static bool is_sure(const struct op *op)
+{
+	if (op->dynamic && !all_known(&op->arg[op->args]))
+		return false;
+	return op->which != CHECKED || all_known(&op->arg[1]);
+}
+
+static bool compiles(struct world *w, enum which which)
+{
+	return which != BROKEN &&
+	       (which != LATECOMER || w->kernel[which].attempts >= LATE);
+}
+
+/* Runs on the model's bytes; their taint is the caller's. */
+static int interpret(struct world *w, const struct op *op, const uint32_t grid[3])
+{
+	unsigned char *a[ARGS];
+	uint64_t n[ARGS];
+	bool known = true;
+	int rc;
+
+	for (unsigned int i = 0; i < args_of(op); i++) {
+		a[i] = &op->arg[i].m->value[op->arg[i].start];
+		n[i] = op->arg[i].end - op->arg[i].start;
+		if (op->arg[i].access & R && !all_known(&op->arg[i]))
+			known = false;
+	}
+	if (op->info.serial)
+		w->runs[op->info.serial]++;
+	rc = compute(op->which, grid, a, n, &op->info);
+	for (unsigned int i = 0; i < op->args; i++)
+		if (op->arg[i].access & W)
+			memset(&op->arg[i].m->known[op->arg[i].start], known && !rc, n[i]);
+	return rc;
+}
+
+/* A launch outside of windows. */
+static void m_launch(struct world *w, const struct op *op)
+{
+	const unsigned int now = ++w->now;
+	const bool tainted = !may_run(NULL, op);
+	uint32_t grid[3];
+
+	if (!op->dynamic && !extent(op->grid))
+		return;
+	if (op->dynamic && readable(NULL, &op->arg[op->args])) {
+		grid_of(op, grid);
+		if (!extent(grid))
+			return;
+	}
+	if (tainted && !op->poison) {
+		w->skipped++;
+		settle_writes(w, op, now);
+		return;
+	}
+	grid_of(op, grid);
+	settle_writes(w, op, interpret(w, op, grid) || tainted ? now : 0);
+}
+
+static struct touch *touch_add(struct recording *rec, struct mem *m)
+{
+	struct touch *t = touch_of(rec, m);
+
+	if (!t) {
+		t = &rec->touch[rec->touches++];
+		memset(t, 0, sizeof(*t));
+		t->m = m;
+	}
+	return t;
+}
+
+static bool has_room(const struct recording *rec)
+{
+	return rec->tasks < TASKS && rec->touches + ARGS <= TOUCHED;
+}
+
+/* A launch in a window: CAPKM_CLEAN or CAPKM_SKIPPED. */
+static uint32_t m_record(struct world *w, struct window *win, const struct op *op)
+{
+	struct recording *rec = win->rec;
+	const unsigned int now = ++w->now;
+	const bool tainted = !may_run(rec, op);
+
+	if (!op->dynamic && !extent(op->grid))
+		return CAPKM_CLEAN;
+	if (tainted) {
+		settle_writes(w, op, now);
+		win->doomed = true;
+		return op->poison ? CAPKM_CLEAN : CAPKM_SKIPPED;
+	}
+	for (unsigned int i = 0; i < args_of(op); i++) {
+		struct touch *t = touch_add(rec, op->arg[i].m);
+
+		for (unsigned int at = op->arg[i].start; at < op->arg[i].end; at++)
+			if (op->arg[i].access & R && !t->write[at])
+				t->input[at] = true;
+	}
+	for (unsigned int i = 0; i < op->args; i++) {
+		struct touch *t = touch_add(rec, op->arg[i].m);
+
+		for (unsigned int at = op->arg[i].start; at < op->arg[i].end; at++) {
+			if (!(op->arg[i].access & W))
+				continue;
+			t->write[at] = true;
+			t->date[at] = now;
+		}
+	}
+	rec->task[rec->tasks++] = *op;
+	return CAPKM_CLEAN;
+}
+
+/* Rule 5. */
+static void m_refuse(struct world *w, struct window *win)
+{
+	for (unsigned int i = 0; i < win->rec->touches; i++) {
+		struct touch *t = &win->rec->touch[i];
+
+		for (unsigned int at = 0; at < t->m->size; at++) {
+			const unsigned int date = t->date[at];
+
+			if (!date)
+				continue;
+			for (unsigned int s = 0; s < SLOTS; s++) {
+				struct touch *o = w->window[s].rec ?
+					touch_of(w->window[s].rec, t->m) : NULL;
+
+				if (o && o != t && o->date[at] < date)
+					o->date[at] = 0;
+			}
+			if (t->m->taint[at] < date)
+				t->m->taint[at] = date;
+			t->m->known[at] = false;
+		}
+	}
+	w->refused++;
+}
+
+static void leave_window(struct world *w, unsigned int slot)
+{
+	for (unsigned int s = 0; s < SLOTS; s++)
+		if (w->member[s] == (int)slot)
+			w->member[s] = -1;
+	free(w->window[slot].rec);
+	w->window[slot] = (struct window){ 0 };
+}
+
+static bool is_stale(const struct graph *g)
+{
+	for (unsigned int i = 0; i < g->rec->touches; i++) {
+		const struct touch *t = &g->rec->touch[i];
+
+		for (unsigned int at = 0; t->m->freed && at < t->m->size; at++)
+			if (t->input[at])
+				return true;
+	}
+	return g->lost;
+}
+
+static bool has_tainted_input(const struct touch *t)
+{
+	for (unsigned int at = 0; at < t->m->size; at++)
+		if (t->input[at] && t->m->taint[at])
+			return true;
+	return false;
+}
+
+/* Rule 7. False: it cannot be told what comes of it, and nothing has changed. */
+static bool m_replay(struct world *w, struct graph *g)
+{
+	struct recording *rec = g->rec;
+	struct mem before[TOUCHED];
+	bool ran[TASKS] = { false }, stale[TASKS];
+	unsigned int i, failed = 0;
+
+	++w->now;
+	for (i = 0; i < rec->touches; i++) {
+		if (has_tainted_input(&rec->touch[i])) {
+			w->skipped++;
+			settle_graph(w, rec, w->now);
+			return true;
+		}
+		before[i] = *rec->touch[i].m;
+	}
+	/* What it does not write must not have been waiting for it. */
+	for (i = 0; i < rec->tasks; i++)
+		stale[i] = !writes_readable(&rec->task[i]);
+	for (i = 0; i < rec->tasks && !failed; i++) {
+		uint32_t grid[3];
+
+		if (!is_sure(&rec->task[i]))
+			break;
+		grid_of(&rec->task[i], grid);
+		ran[i] = extent(grid);
+		if (ran[i] ? interpret(w, &rec->task[i], grid) : stale[i])
+			failed = w->now;
+	}
+	if (i < rec->tasks && !failed) {
+		while (i--)
+			w->runs[rec->task[i].info.serial] -= ran[i];
+		for (i = 0; i < rec->touches; i++)
+			*rec->touch[i].m = before[i];
+		return false;
+	}
+	/* It is not said whether those behind the one that fails run. */
+	for (; i < rec->tasks; i++)
+		w->any_runs[rec->task[i].info.serial] = true;
+	settle_graph(w, rec, failed);
+	return true;
+}
+
+/* -------------------------------------------------------------- the executor */
+
+/* Is what came with the launch what was given with it? */
+static bool arrived(const struct capkm_host_call *call, const struct info *info)
+{
+	const unsigned char *rest = (const unsigned char *)call->info + sizeof(*info);
+
+	for (uint32_t i = 0; i < info->sizes; i++)
+		if (i >= call->args_len || call->bytes[i] != info->size[i])
+			return false;
+	for (uint32_t i = sizeof(*info); i < call->info_bytes; i++)
+		if (*rest++ != (unsigned char)info->seed)
+			return false;
+	return true;
+}
+
+static int function(const struct capkm_host_call *call)
+{
+	struct kernel *k = call->context;
+	struct world *w = k->w;
+	struct info info;
+	int rc;
+
+	if (call->info_bytes < sizeof(info)) {
+		w->wrong |= 1;
+		return 1;
+	}
+	memcpy(&info, call->info, sizeof(info));
+	if (!arrived(call, &info))
+		w->wrong |= 2;
+	if (info.seed % 16 == 0 && capkm_host_sync(w->host, 1, NULL) != -EDEADLK)
+		w->wrong |= 4;
+	w->stamp[info.serial].begin = ++ticks;
+	w->stamp[info.serial].runs++;
+	if (info.delay_us > 1)
+		usleep(info.delay_us);
+	else if (info.delay_us)
+		sched_yield();
+	rc = compute(k->which, call->grid, (unsigned char *const *)call->args, call->bytes,
+		     &info);
+	w->stamp[info.serial].end = ++ticks;
+	if (k->which == EXITS)
+		pthread_exit(NULL);
+	if (rc)
+		snprintf(call->why, call->why_size, "%s has failed", kernels[k->which].name);
+	return rc;
+}
+
+static int compile(void *context, capkm_host_fn *fn, char *why, size_t why_size)
+{
+	struct kernel *k = context;
+
+	if (k->which == BROKEN || (k->which == LATECOMER && k->attempts < LATE)) {
+		k->attempts++;
+		snprintf(why, why_size, "%s does not compile", kernels[k->which].name);
+		return 1;
+	}
+	k->compiled++;
+	*fn = function;
+	return 0;
+}
+
+static void new_kernel(struct world *w, enum which which)
+{
+	struct kernel *k = &w->kernel[which];
+	struct capkm_host_kernel desc = {
+		.sz = sizeof(desc), .name = kernels[which].name, .context = k,
+	};
+
+	if (which == BROKEN || which == LATECOMER || toss(w, 2))
+		desc.compile = compile;
+	else
+		desc.fn = function;
+	if (k->compiled > 1)
+		die(w, "%s was compiled %u times", kernels[which].name, k->compiled);
+	k->attempts = k->compiled = 0;
+	OK(w, capkm_host_kernel_create(w->host, &desc, &k->id, &w->err));
+}
+
+/* Streams come in pairs on each slot of the world. */
+static uint64_t stream_on(struct world *w, unsigned int slot, unsigned int which)
+{
+	return w->base + slot + (uint64_t)w->max_streams * (1 + which);
+}
+
+static unsigned int slot_of(struct world *w, uint64_t stream)
+{
+	return stream % w->max_streams - w->base;
+}
+
+static struct window *recording_on(struct world *w, unsigned int slot)
+{
+	if (w->member[slot] >= 0)
+		return &w->window[w->member[slot]];
+	return w->window[slot].state == CAPTURE ? &w->window[slot] : NULL;
+}
+
+static uint64_t any_stream(struct world *w)
+{
+	unsigned int slot = roll(w, w->slots);
+
+	return stream_on(w, slot, roll(w, 2));
+}
+
+/* One on a slot that does not record, 0 if there is none. */
+static uint64_t free_stream(struct world *w)
+{
+	unsigned int slot = roll(w, w->slots), which = roll(w, 2);
+
+	for (unsigned int i = 0; i < w->slots; i++, slot = (slot + 1) % w->slots)
+		if (!recording_on(w, slot))
+			return stream_on(w, slot, which);
+	return 0;
+}
+
+static struct capkm_host_range range_of(const struct arg *a)
+{
+	return (struct capkm_host_range){ a->m->id, a->start, a->end };
+}
+
+static void say_args(const struct op *op, char *text, size_t size)
+{
+	size_t at = 0;
+
+	*text = 0;
+	for (unsigned int i = 0; i < args_of(op) && at < size; i++)
+		at += snprintf(text + at, size - at, " %s%" PRIu64 "[%u,%u)",
+			       op->arg[i].access == R ? "" : op->arg[i].access == W ?
+			       "=" : "~", op->arg[i].m->id & 0xffffff, op->arg[i].start,
+			       op->arg[i].end);
+}
+
+/* The call itself: what it returns, and its result. */
+static int call_launch(struct world *w, uint64_t stream, const struct op *op,
+		       uint32_t flags, uint32_t *result)
+{
+	unsigned char info[INFO_MAX];
+	struct capkm_host_arg args[ARGS];
+	struct capkm_host_launch launch = {
+		.sz = sizeof(launch), .kernel = w->kernel[op->which].id, .args = args,
+		.args_len = op->args, .info = info, .info_bytes = op->info_bytes,
+		.flags = flags | (op->poison ? CAPKM_HOST_LAUNCH_F_POISON : 0),
+	};
+
+	memset(info, op->info.seed, sizeof(info));
+	memcpy(info, &op->info, sizeof(op->info));
+	memcpy(launch.grid, op->grid, sizeof(launch.grid));
+	for (unsigned int i = 0; i < op->args; i++)
+		args[i] = (struct capkm_host_arg){
+			range_of(&op->arg[i]), op->arg[i].access, 0,
+		};
+	if (op->dynamic)
+		launch.grid_range = range_of(&op->arg[op->args]);
+	if (op->which == COPY)
+		return capkm_host_copy(w->host, stream, &args[0].range, &args[1].range,
+				       result, &w->err);
+	return capkm_host_launch(w->host, stream, &launch, result, &w->err);
+}
+
+static void remember(struct world *w, unsigned int slot, const struct op *op)
+{
+	w->issues[op->info.serial]++;
+	if (op->info.serial && w->pasts < PAST)
+		w->past[w->pasts++] = (struct past){ w->issued, slot, *op };
+}
+
+/* With @w->limits: may the call have failed so? What it was to do was not done. */
+static bool is_missed(struct world *w, int rc)
+{
+	if (!w->limits || (rc != -EDQUOT && rc != -ENOSPC && rc != -ENOMEM))
+		return false;
+	w->missed++;
+	return true;
+}
+
+/* There is no memory for what it writes: an error, or it is skipped. */
+static bool never_recorded(struct world *w, uint64_t stream, const struct op *op)
+{
+	struct window *win = recording_on(w, slot_of(w, stream));
+	uint32_t result = CAPKM_CLEAN;
+	int rc;
+
+	for (unsigned int i = 0; i < op->args; i++) {
+		if (!(op->arg[i].access & W && op->arg[i].m->never) &&
+		    !(op->poison && uses_never(op)))
+			continue;
+		rc = call_launch(w, stream, op, 0, &result);
+		if (!rc && result == CAPKM_CLEAN)
+			die(w, "a launch over memory that is not there was recorded");
+		if (!rc) {
+			settle_writes(w, op, ++w->now);
+			win->doomed = true;
+		}
+		return true;
+	}
+	return false;
+}
+
+static void launch(struct world *w, uint64_t stream, const struct op *op)
+{
+	const unsigned int slot = slot_of(w, stream);
+	struct window *win = recording_on(w, slot);
+	const bool compiled = compiles(w, op->which);
+	uint32_t result = 99, expected = CAPKM_CLEAN;
+	char args[80];
+	int rc;
+
+	say_args(op, args, sizeof(args));
+	note(w, "%u: %s on %" PRIu64 "%s%s:%s", w->step, kernels[op->which].name, stream,
+	     win ? " recorded" : "", op->poison ? " poison" : "", args);
+	if (win && compiled && never_recorded(w, stream, op))
+		return;
+	rc = call_launch(w, stream, op, 0, &result);
+	if (is_missed(w, rc) || (w->limits && win && result)) {
+		if (win)
+			win->doomed = true;
+		return;
+	}
+	w->issued++;
+	if (!compiled) {
+		expected = CAPKM_TAINTED;
+		settle_writes(w, op, ++w->now);
+		if (win)
+			win->doomed = true;
+	} else if (win) {
+		expected = m_record(w, win, op);
+	} else {
+		remember(w, slot, op);
+		m_launch(w, op);
+	}
+	if (rc || result != expected)
+		die(w, "launch: %d, result %u, expected %u (%s)", rc, result, expected,
+		    rc || result ? w->err.text : "");
+}
+
+static void dry_run(struct world *w, uint64_t stream, const struct op *op)
+{
+	const int expected = compiles(w, op->which) ? 0 : -ENOEXEC;
+	uint32_t result = 99;
+	int rc = call_launch(w, stream, op, CAPKM_HOST_LAUNCH_F_DRY_RUN, &result);
+
+	note(w, "%u: dry run of %s on %" PRIu64, w->step, kernels[op->which].name, stream);
+	if (rc != expected || (!rc && result != CAPKM_CLEAN))
+		die(w, "dry run: %d, result %u, expected %d (%s)", rc, result, expected,
+		    rc ? w->err.text : "");
+}
+
+static struct mem *add_mem(struct world *w, uint64_t id, unsigned int size)
+{
+	struct mem *m = calloc(1, sizeof(*m));
+
+	m->next = w->mems;
+	m->id = id;
+	m->size = size;
+	return w->mems = m;
+}
+
+/* Did the handle come without memory? */
+static bool is_never(struct world *w, uint64_t id)
+{
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer);
+	struct capkm_host_range all = { id, 0, 0 };
+
+	OK(w, capkm_host_check(w->host, &all, 1, &answer, &w->err));
+	return answer.out_result != CAPKM_CLEAN;
+}
+
+/* NULL: there is no more, which is allowed in a pool with a cap. */
+static struct mem *alloc(struct world *w, uint64_t stream, unsigned int size)
+{
+	const uint32_t flags = w->failures && roll(w, 2) ? CAPKM_HOST_ALLOC_F_LAZY : 0;
+	uint64_t id = 0;
+	struct mem *m;
+	int rc = capkm_host_alloc(w->host, stream, size, flags, &id, &w->err);
+
+	if (is_missed(w, rc) || (rc == -ENOSPC && !flags))
+		return NULL;
+	if (rc)
+		die(w, "alloc %u: %d (%s)", size, rc, w->err.text);
+	m = add_mem(w, id, size);
+	m->never = flags && is_never(w, id);
+	note(w, "%u: alloc %" PRIu64 " of %u on %" PRIu64 "%s", w->step, id & 0xffffff,
+	     size, stream, m->never ? ", in vain" : "");
+	return m;
+}
+
+static void release(struct world *w, struct mem *m)
+{
+	note(w, "%u: free %" PRIu64, w->step, m->id & 0xffffff);
+	OK(w, capkm_host_free(w->host, m->id, &w->err));
+	m->freed = true;
+}
+
+static void release_live(struct world *w, unsigned int i)
+{
+	release(w, w->live[i]);
+	w->live[i] = w->live[--w->n];
+}
+
+/* They were written or, in a window, refused. */
+static void m_write(struct world *w, const struct window *win, const struct arg *to,
+		    const unsigned char *data)
+{
+	const unsigned int len = to->end - to->start;
+
+	settle(w, to, win ? ++w->now : 0);
+	if (win)
+		return;
+	memcpy(&to->m->value[to->start], data, len);
+	memset(&to->m->known[to->start], true, len);
+}
+
+static bool any_never(const struct arg *a, unsigned int n)
+{
+	while (n--)
+		if (a[n].m->never)
+			return true;
+	return false;
+}
+
+static void write_bytes(struct world *w, uint64_t stream, const struct arg *to, unsigned int n)
+{
+	struct window *win = recording_on(w, slot_of(w, stream));
+	unsigned char data[ARGS][BYTES_MAX], copy[ARGS][BYTES_MAX];
+	struct capkm_host_write writes[ARGS];
+	uint32_t result = 99;
+	int rc;
+
+	if (win && any_never(to, n))
+		return;
+	for (unsigned int i = 0; i < n; i++) {
+		for (unsigned int b = 0; b < to[i].end - to[i].start; b++)
+			data[i][b] = copy[i][b] = roll(w, 256);
+		writes[i] = (struct capkm_host_write){ range_of(&to[i]), copy[i] };
+		note(w, "%u: write on %" PRIu64 "%s: %" PRIu64 "[%u,%u)", w->step, stream,
+		     win ? " refused" : "", to[i].m->id & 0xffffff, to[i].start, to[i].end);
+	}
+	rc = capkm_host_write(w->host, stream, writes, n, &result, &w->err);
+	/* Whoever calls it may use its own memory again. */
+	memset(copy, 0xdd, sizeof(copy));
+	if (is_missed(w, rc))
+		return;
+	if (rc || result != (win ? CAPKM_REFUSED : CAPKM_CLEAN))
+		die(w, "write: %d, result %u (%s)", rc, result, rc ? w->err.text : "");
+	w->issued++;
+	for (unsigned int i = 0; i < n; i++)
+		m_write(w, win, &to[i], data[i]);
+	if (win && win->owner == stream)
+		win->doomed = true;
+}
+
+static void compare(struct world *w, const struct arg *a, const unsigned char *data)
+{
+	for (unsigned int i = a->start; i < a->end; i++)
+		if (a->m->known[i] && a->m->value[i] != data[i - a->start])
+			die(w, "byte %u of %" PRIu64 "[%u,%u) is %02x, the model says %02x", i,
+			    a->m->id & 0xffffff, a->start, a->end, data[i - a->start],
+			    a->m->value[i]);
+}
+
+static void read_bytes(struct world *w, uint64_t stream, const struct arg *a)
+{
+	const struct capkm_host_range from = range_of(a);
+	const int expected = recording_on(w, slot_of(w, stream)) ? -EBUSY :
+			     readable(NULL, a) ? 0 : -ESTALE;
+	unsigned char data[BYTES_MAX];
+	int rc = capkm_host_read(w->host, stream, &from, data, NULL, &w->err);
+
+	note(w, "%u: read %" PRIu64 "[%u,%u) on %" PRIu64 ": %d", w->step,
+	     a->m->id & 0xffffff, a->start, a->end, stream, rc);
+	if (rc != expected && !(w->limits && (rc == -ESTALE || is_missed(w, rc))))
+		die(w, "read: %d, expected %d (%s)", rc, expected, rc ? w->err.text : "");
+	w->reads += !rc;
+	w->stale += rc == -ESTALE;
+	if (!rc)
+		compare(w, a, data);
+}
+
+static void check_bytes(struct world *w, const struct arg *a, unsigned int n)
+{
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer);
+	struct capkm_host_range ranges[ARGS];
+	uint32_t expected = CAPKM_CLEAN;
+
+	for (unsigned int i = 0; i < n; i++) {
+		ranges[i] = range_of(&a[i]);
+		if (!readable(NULL, &a[i]))
+			expected = CAPKM_TAINTED;
+	}
+	OK(w, capkm_host_check(w->host, ranges, n, &answer, &w->err));
+	if (answer.out_result != expected)
+		die(w, "check of %" PRIu64 "[%u,%u)...: result %u, expected %u",
+		    a[0].m->id & 0xffffff, a[0].start, a[0].end, answer.out_result, expected);
+}
+
+static void sync_stream(struct world *w, uint64_t stream)
+{
+	const int expected = recording_on(w, slot_of(w, stream)) ? -EBUSY : 0;
+	int rc = capkm_host_sync(w->host, stream, &w->err);
+
+	if (rc != expected)
+		die(w, "sync of %" PRIu64 ": %d, expected %d (%s)", stream, rc, expected,
+		    rc ? w->err.text : "");
+}
+
+/* ---- windows and graphs ---- */
+
+static void prepare(struct world *w, uint64_t stream)
+{
+	const unsigned int slot = slot_of(w, stream);
+	struct window *win = &w->window[slot];
+	const int expected = win->state != NONE || w->member[slot] >= 0 ? -EBUSY : 0;
+	uint64_t id = 0;
+	int rc = capkm_host_graph_prepare(w->host, stream, NULL, &id, &w->err);
+
+	note(w, "%u: prepare on %" PRIu64 ": %d", w->step, stream, rc);
+	if (rc != expected && !is_missed(w, rc))
+		die(w, "prepare: %d, expected %d (%s)", rc, expected, rc ? w->err.text : "");
+	if (rc)
+		return;
+	win->state = PREPARED;
+	win->owner = stream;
+	win->id = id;
+	win->rec = calloc(1, sizeof(*win->rec));
+}
+
+static void begin(struct world *w, uint64_t stream)
+{
+	const unsigned int slot = slot_of(w, stream);
+	struct window *win = &w->window[slot];
+	const int expected = w->member[slot] >= 0 || win->state == CAPTURE ? -EBUSY :
+			     win->state == PREPARED ? 0 : -EINVAL;
+	int rc = capkm_host_graph_begin(w->host, stream, &w->err);
+
+	note(w, "%u: begin on %" PRIu64 ": %d", w->step, stream, rc);
+	if (w->limits && rc == -EIO)
+		leave_window(w, slot);
+	else if (rc != expected)
+		die(w, "begin: %d, expected %d (%s)", rc, expected, rc ? w->err.text : "");
+	if (!rc)
+		win->state = CAPTURE;
+}
+
+static struct graph *free_graph(struct world *w)
+{
+	for (unsigned int i = 0; i < GRAPHS; i++)
+		if (!w->graph[i].rec)
+			return &w->graph[i];
+	return NULL;
+}
+
+static void destroy_graph(struct world *w, struct graph *g)
+{
+	note(w, "%u: destroy graph %" PRIu64, w->step, g->id & 0xffffff);
+	OK(w, capkm_host_graph_destroy(w->host, g->id, &w->err));
+	free(g->rec);
+	*g = (struct graph){ 0 };
+}
+
+/* The graph, or NULL if there is none. */
+static struct graph *end(struct world *w, uint64_t stream)
+{
+	const unsigned int slot = slot_of(w, stream);
+	struct window *win = &w->window[slot];
+	const int expected = win->state != CAPTURE ? -EINVAL :
+			     win->doomed || win->owner != stream ? -ESTALE : 0;
+	struct graph *g = free_graph(w);
+	uint64_t id = 99;
+	int rc;
+
+	if (!g)
+		destroy_graph(w, g = &w->graph[toss(w, GRAPHS)]);
+	rc = capkm_host_graph_end(w->host, stream, &id, NULL, &w->err);
+	note(w, "%u: end on %" PRIu64 ": %d, graph %" PRIu64 " of %u", w->step, stream, rc,
+	     id & 0xffffff, win->rec ? win->rec->tasks : 0);
+	if (w->limits && rc && rc != expected)
+		w->missed++;
+	else if (rc != expected || !rc != !!id)
+		die(w, "end: %d, graph %" PRIu64 ", expected %d (%s)", rc, id, expected,
+		    rc ? w->err.text : "");
+	if (!rc) {
+		*g = (struct graph){ .id = id, .rec = win->rec };
+		win->rec = NULL;
+		w->sealed++;
+	} else if (win->state == CAPTURE && !w->limits) {
+		m_refuse(w, win);
+	}
+	leave_window(w, slot);
+	return rc ? NULL : g;
+}
+
+static void abort_window(struct world *w, uint64_t stream)
+{
+	struct window *win = &w->window[slot_of(w, stream)];
+
+	note(w, "%u: abort on %" PRIu64, w->step, stream);
+	OK(w, capkm_host_graph_abort(w->host, stream, &w->err));
+	if (win->state == CAPTURE)
+		m_refuse(w, win);
+	leave_window(w, slot_of(w, stream));
+}
+
+static void replay(struct world *w, uint64_t stream, struct graph *g)
+{
+	struct window *win = recording_on(w, slot_of(w, stream));
+	uint32_t result = 99, expected = CAPKM_CLEAN;
+	int rc, stale = is_stale(g) ? -ESTALE : 0;
+
+	if (win && stale)
+		return;
+	if (win) {
+		settle_graph(w, g->rec, ++w->now);
+		win->doomed = true;
+		expected = CAPKM_REFUSED;
+	} else if (!stale && !w->limits && !m_replay(w, g)) {
+		return;
+	}
+	w->issued++;
+	w->replays += !stale && !win;
+	rc = capkm_host_graph_replay(w->host, stream, g->id, &result, &w->err);
+	note(w, "%u: replay %" PRIu64 " on %" PRIu64 ": %d, result %u", w->step,
+	     g->id & 0xffffff, stream, rc, result);
+	if (w->limits && (is_missed(w, rc) || m_replay(w, g)))
+		return;
+	if (rc != stale || (!rc && result != expected))
+		die(w, "replay: %d, result %u, expected %d, %u (%s)", rc, result, stale,
+		    expected, rc ? w->err.text : "");
+}
+
+/* ---- events ---- */
+
+static void record_event(struct world *w, uint64_t stream, struct event *e)
+{
+	const unsigned int slot = slot_of(w, stream);
+	struct window *win = recording_on(w, slot);
+
+	e->used = true;
+	e->slot = slot;
+	e->at = w->issued;
+	e->window = win ? win->id : 0;
+	OK(w, capkm_host_event_record(w->host, stream, &e->e, &w->err));
+	if (e->e.window != e->window)
+		die(w, "an event of window %" PRIu64 " was recorded in %" PRIu64,
+		    e->window, e->e.window);
+}
+
+static int window_of(struct world *w, const struct event *e)
+{
+	for (unsigned int s = 0; e->window && s < w->slots; s++)
+		if (w->window[s].state == CAPTURE && w->window[s].id == e->window)
+			return s;
+	return -1;
+}
+
+static void wait_event(struct world *w, uint64_t stream, const struct event *e)
+{
+	const unsigned int slot = slot_of(w, stream);
+	const struct window *win = recording_on(w, slot);
+	const int of = window_of(w, e);
+	int rc;
+
+	/* Whether a doomed window takes new members is another test's. */
+	if (of >= 0 && w->window[of].doomed && win != &w->window[of])
+		return;
+	rc = capkm_host_event_wait(w->host, stream, &e->e, &w->err);
+	note(w, "%u: %" PRIu64 " waits for slot %u at %u, window %" PRIu64 ": %d", w->step,
+	     stream, e->slot, e->at, e->window, rc);
+	if (win && of >= 0 && win != &w->window[of]) {
+		if (rc != -EBUSY)
+			die(w, "wait for another window's event: %d", rc);
+	} else if (win && of < 0 && !e->window) {
+		if (rc != -EINVAL)
+			die(w, "a recorded wait for an event from outside: %d", rc);
+	} else if (!win && of >= 0 && w->window[slot].state == PREPARED) {
+		if (rc != -EBUSY)
+			die(w, "a prepared slot joins: %d", rc);
+	} else if (!(win && of < 0)) {
+		if (rc)
+			die(w, "wait: %d (%s)", rc, w->err.text);
+		if (of >= 0 && !win)
+			w->member[slot] = of;
+		else if (!e->window && w->waits < PAST)
+			w->wait[w->waits++] = (struct wait){
+				slot, w->issued, e->slot, e->at,
+			};
+	}
+}
+
+/* ------------------------------------------------------------- the generator */
+
+static struct arg any_arg(struct world *w, struct mem *m, uint32_t access)
+{
+	struct arg a = { m, 0, m->size, access };
+
+	if (roll(w, 2)) {
+		a.start = roll(w, m->size);
+		a.end = a.start + 1 + roll(w, m->size - a.start);
+	}
+	return a;
+}
+
+static struct mem *any_mem(struct world *w)
+{
+	return w->live[roll(w, w->n)];
+}
+
+/* A copy between memories, or inside of one if the two do not overlap. */
+static bool copy_args(struct world *w, struct op *op)
+{
+	struct arg *to = &op->arg[0], *from = &op->arg[1];
+	unsigned int len = to->end - to->start;
+
+	if (len > from->end - from->start)
+		len = from->end - from->start;
+	to->end = to->start + len;
+	from->end = from->start + len;
+	return to->m != from->m || to->end <= from->start || from->end <= to->start;
+}
+
+/* Metadata is often the same again, and then without a serial number. */
+static void any_info(struct world *w, struct op *op)
+{
+	op->info.seed = roll(w, 4) ? roll(w, 3) : roll(w, 1000);
+	op->info_bytes = sizeof(op->info) + (roll(w, 8) ? 0 : roll(w, 2500));
+	for (unsigned int i = 0; i < sizeof(op->info.index); i++)
+		op->info.index[i] = op->info.seed * 7 + i * i;
+	if (roll(w, 3) || w->serials + 1 == STAMPS)
+		return;
+	op->info.serial = ++w->serials;
+	op->info.delay_us = toss(w, 4) ? toss(w, 2) : toss(w, 300);
+	op->info.sizes = op->args;
+	for (unsigned int i = 0; i < op->args; i++)
+		op->info.size[i] = op->arg[i].end - op->arg[i].start;
+}
+
+static void any_grid(struct world *w, struct op *op)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		op->grid[i] = 1 + roll(w, 12);
+	if (op->which != GRID)
+		return;
+	if (!roll(w, 6)) {
+		op->grid[roll(w, 3)] = 0;
+	} else if (roll(w, 2)) {
+		struct mem *m = any_mem(w);
+		unsigned int at = m->size < 12 ? 0 : roll(w, m->size - 11) & ~3;
+
+		if (m->size < 12)
+			return;
+		op->dynamic = true;
+		op->arg[op->args] = (struct arg){ m, at, at + 12, R };
+	}
+}
+
+/* A launch over memory that lives; false: not these arguments. */
+static bool make_op(struct world *w, struct op *op, enum which which)
+{
+	*op = (struct op){ .which = which, .args = kernels[which].args };
+	for (unsigned int i = 0; i < op->args; i++)
+		op->arg[i] = any_arg(w, any_mem(w), kernels[which].access[i]);
+	any_grid(w, op);
+	if (which == COPY)
+		return copy_args(w, op);
+	any_info(w, op);
+	return true;
+}
+
+static void any_write(struct world *w, uint64_t stream)
+{
+	struct arg to[3];
+	unsigned int n = roll(w, 4) ? 1 : 1 + roll(w, 3);
+
+	for (unsigned int i = 0; i < n; i++)
+		to[i] = any_arg(w, any_mem(w), W);
+	write_bytes(w, stream, to, n);
+}
+
+/* Twelve bytes that make sense as a grid, for a launch that finds it there. */
+static void write_grid(struct world *w, uint64_t stream)
+{
+	struct mem *m = any_mem(w);
+	uint32_t grid[3] = { roll(w, 4), 1 + roll(w, 5), 1 + roll(w, 9) };
+	struct capkm_host_write write = { { m->id, 0, 12 }, grid };
+	struct arg to = { m, 0, 12, W };
+
+	if (m->size < 12 || m->never)
+		return;
+	note(w, "%u: write a grid on %" PRIu64 ": %" PRIu64 "[0,12)", w->step, stream,
+	     m->id & 0xffffff);
+	w->issued++;
+	settle(w, &to, 0);
+	memcpy(m->value, grid, 12);
+	memset(m->known, true, 12);
+	OK(w, capkm_host_write(w->host, stream, &write, 1, NULL, &w->err));
+}
+
+static void any_alloc(struct world *w, uint64_t stream, bool fill)
+{
+	/* Some have no padding, so that they touch their neighbours. */
+	struct mem *m = alloc(w, stream, roll(w, 3) ? 1 + roll(w, BYTES_MAX) :
+			      64 * (1 + roll(w, BYTES_MAX / 64)));
+	struct arg all = { .m = m, .access = W };
+
+	if (!m)
+		return;
+	w->live[w->n++] = m;
+	all.end = m->size;
+	if (fill)
+		write_bytes(w, stream, &all, 1);
+}
+
+static void any_read(struct world *w, uint64_t stream)
+{
+	struct arg a = any_arg(w, any_mem(w), R);
+
+	read_bytes(w, stream, &a);
+}
+
+static void any_check(struct world *w)
+{
+	struct arg a[ARGS];
+	unsigned int n = 1 + roll(w, ARGS);
+
+	for (unsigned int i = 0; i < n; i++)
+		a[i] = any_arg(w, any_mem(w), R);
+	check_bytes(w, a, n);
+}
+
+static void renew_kernel(struct world *w, enum which which)
+{
+	OK(w, capkm_host_kernel_destroy(w->host, w->kernel[which].id, &w->err));
+	new_kernel(w, which);
+}
+
+/* Calls that are wrong: each says so, and changes nothing. */
+static void wrong_call(struct world *w, uint64_t stream)
+{
+	struct mem *m = any_mem(w), *gone = w->mems;
+	const struct capkm_host_range beyond = { m->id, m->size / 2, m->size + 1 };
+	struct capkm_host_write write = { beyond, "" };
+	struct op op;
+	int rc;
+
+	while (gone && !gone->freed)
+		gone = gone->next;
+	while (!make_op(w, &op, ADD))
+		;
+	w->err.index = 99;
+	switch (roll(w, 5)) {
+	case 0:
+		op.arg[2].end = op.arg[2].m->size + 1;
+		rc = call_launch(w, stream, &op, 0, NULL);
+		if (rc != -EINVAL || w->err.index != 2)
+			die(w, "a range outside of its memory: %d, index %u", rc,
+			    w->err.index);
+		break;
+	case 1:
+		rc = capkm_host_write(w->host, stream, &write, 1, NULL, &w->err);
+		if (rc != -EINVAL)
+			die(w, "a write outside of the memory: %d", rc);
+		break;
+	case 2:
+		if (!gone)
+			break;
+		op.arg[1] = (struct arg){ gone, 0, 1, R };
+		rc = call_launch(w, stream, &op, 0, NULL);
+		if (rc != -ENOENT)
+			die(w, "a launch over freed memory: %d", rc);
+		break;
+	case 3:
+		if (!gone)
+			break;
+		rc = capkm_host_free(w->host, gone->id, &w->err);
+		if (rc != -ENOENT)
+			die(w, "a second free: %d", rc);
+		break;
+	case 4:
+		rc = capkm_host_graph_replay(w->host, stream, 1ull << 60, NULL, &w->err);
+		if (rc != -ENOENT && rc != -EXDEV)
+			die(w, "a replay of an unknown graph: %d", rc);
+		break;
+	}
+}
+
+/* --------------------------------------------------------------- of a world */
+
+static struct capkm_host *new_host(struct capkm **c, const struct capkm_domain_opts *domain,
+				   const struct capkm_host_opts *opts)
+{
+	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+	struct capkm_host *host;
+	int rc = capkm_open(t_transport(), NULL, c, &err);
+
+	if (!rc)
+		rc = capkm_domain_create(*c, NULL, domain, &err);
+	if (!rc)
+		rc = capkm_host_create(*c, opts, &host, &err);
+	if (rc)
+		t_die("no executor: %d (%s)", rc, err.text);
+	return host;
+}
+
+/* Slots @base to @base + @slots - 1 are this world's alone. */
+static struct world *new_world(struct capkm *c, struct capkm_host *host, uint64_t seed,
+			       unsigned int max_streams, unsigned int base, unsigned int slots)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->seed = w->rng = seed;
+	w->noise = ~seed;
+	w->err.sz = sizeof(w->err);
+	w->c = c;
+	w->host = host;
+	w->max_streams = max_streams;
+	w->base = base;
+	w->slots = slots;
+	for (int i = 0; i < SLOTS; i++)
+		w->member[i] = -1;
+	for (int i = 0; i < KERNELS; i++) {
+		w->kernel[i].w = w;
+		w->kernel[i].which = i;
+		if (i != COPY)
+			new_kernel(w, i);
+	}
+	return w;
+}
+
+static bool overlaps(const struct arg *a, const struct arg *b)
+{
+	return a->m == b->m && a->start < b->end && b->start < a->end &&
+	       (a->access | b->access) & W;
+}
+
+static bool must_follow(struct world *w, const struct past *a, const struct past *b)
+{
+	if (a->slot == b->slot)
+		return true;
+	for (unsigned int i = 0; i < args_of(&a->op); i++)
+		for (unsigned int j = 0; j < args_of(&b->op); j++)
+			if (overlaps(&a->op.arg[i], &b->op.arg[j]))
+				return true;
+	for (unsigned int i = 0; i < w->waits; i++)
+		if (w->wait[i].slot == b->slot && w->wait[i].at < b->at &&
+		    w->wait[i].on == a->slot && a->at <= w->wait[i].upto)
+			return true;
+	return false;
+}
+
+static bool ran_once(struct world *w, unsigned int serial)
+{
+	return w->issues[serial] == 1 && w->stamp[serial].runs == 1;
+}
+
+/*
+ * Nothing is queued: each function ran as often as it should have, and of those
+ * that ran once none began before those that it comes after had ended.
+ */
+static void check_stamps(struct world *w)
+{
+	if (w->wrong)
+		die(w, "a function got what was not meant for it: %u", w->wrong);
+	for (unsigned int i = 1; i <= w->serials; i++)
+		if (w->stamp[i].runs != w->runs[i] && !w->any_runs[i] &&
+		    !(w->limits && w->stamp[i].runs < w->runs[i]))
+			die(w, "function %u ran %u times, the model says %u", i,
+			    w->stamp[i].runs, w->runs[i]);
+	for (unsigned int b = 0; b < w->pasts; b++) {
+		const unsigned int sb = w->past[b].op.info.serial;
+
+		for (unsigned int a = 0; a < b && ran_once(w, sb); a++) {
+			const unsigned int sa = w->past[a].op.info.serial;
+
+			if (ran_once(w, sa) && must_follow(w, &w->past[a], &w->past[b]) &&
+			    w->stamp[sa].end >= w->stamp[sb].begin)
+				die(w, "function %u began before %u had ended", sb, sa);
+		}
+	}
+}
+
+static void sync_all(struct world *w)
+{
+	for (unsigned int s = 0; s < w->slots; s++)
+		sync_stream(w, stream_on(w, s, 0));
+}
+
+/* At rest: no window, nothing queued, and each memory as a whole. */
+static void come_to_rest(struct world *w)
+{
+	for (unsigned int s = 0; s < w->slots; s++)
+		if (w->window[s].state != NONE)
+			abort_window(w, stream_on(w, s, 0));
+	sync_all(w);
+	check_stamps(w);
+	for (unsigned int i = 0; i < w->n; i++) {
+		struct arg a = { w->live[i], 0, w->live[i]->size, R };
+
+		read_bytes(w, stream_on(w, 0, 0), &a);
+		for (; a.start < w->live[i]->size; a.start += 7) {
+			a.end = a.start + 7 < w->live[i]->size ? a.start + 7 :
+								 w->live[i]->size;
+			read_bytes(w, stream_on(w, 0, 0), &a);
+		}
+	}
+}
+
+static void end_world(struct world *w)
+{
+	struct mem *m;
+
+	while (w->n)
+		release_live(w, w->n - 1);
+	for (int i = 0; i < GRAPHS; i++)
+		if (w->graph[i].rec)
+			destroy_graph(w, &w->graph[i]);
+	sync_all(w);
+	for (int i = 0; i < KERNELS; i++)
+		if (i != COPY)
+			OK(w, capkm_host_kernel_destroy(w->host, w->kernel[i].id, &w->err));
+	while ((m = w->mems)) {
+		w->mems = m->next;
+		free(m);
+	}
+	free(w);
+}
+
+/* Nobody has anything of it any more, so neither has it. */
+static void end_host(struct capkm *c, struct capkm_host *host,
+		     unsigned int max_streams)
+{
+	struct capkm_host_stats stats = CAPKM_OPTS(struct capkm_host_stats);
+	struct capkm_domain_query d = { .size = sizeof(d) };
+
+	if (capkm_host_query(host, &stats, NULL) || stats.queued || stats.prepared ||
+	    stats.recording || stats.graphs)
+		t_die("left: %" PRIu64 " tasks, %" PRIu64 "+%" PRIu64 " windows, %" PRIu64
+		      " graphs", stats.queued, stats.prepared, stats.recording, stats.graphs);
+	for (unsigned int s = 0; s < max_streams; s++) {
+		struct capkm_pool_stats pool = CAPKM_OPTS(struct capkm_pool_stats);
+		const uint64_t stream = max_streams + s;
+
+		if (capkm_host_cleanup(host, stream, NULL) ||
+		    capkm_host_memory_query(host, stream, &pool, NULL) ||
+		    pool.slices || pool.used || pool.bytes || pool.capture)
+			t_die("slot %u: %" PRIu64 " slices, %" PRIu64 " of %" PRIu64
+			      " bytes used, capture %u", s, pool.slices, pool.used,
+			      pool.bytes, pool.capture);
+	}
+	capkm_host_destroy(host);
+	if (capkm_domain_query(c, &d, NULL) || d.out_buffers || d.out_failures ||
+	    d.out_graphs || d.out_scopes || d.out_windows || d.out_claims)
+		t_die("left in the domain: buffers %llu failures %llu graphs %llu scopes %llu "
+		      "windows %llu claims %llu", d.out_buffers, d.out_failures,
+		      d.out_graphs, d.out_scopes, d.out_windows, d.out_claims);
+	capkm_close(c);
+}
+
+static uint64_t first_seed(void)
+{
+	return t_param("CAPKM_TEST_SEED", 1, 1);
+}
+
+static uint64_t rounds(uint64_t native, uint64_t vm)
+{
+	return t_param("CAPKM_TEST_ROUNDS", native, vm);
+}
+
+/* --------------------------------------------------- eager against captured */
+
+/*
+ * A part of a program that runs several times: each time at once, or recorded
+ * once and replayed. Memory that it allocates for itself is named by place
+ * holders, which stand among the living memories while it is made up.
+ */
+#define TEMPS 3
+#define ITEMS (TASKS + 2 * TEMPS)
+
+enum item_kind { TASK, ALLOC, FREE };
+
+struct item {
+	enum item_kind kind;
+	unsigned int temp;
+	struct op op;
+};
+
+struct part {
+	unsigned int items;
+	struct item item[ITEMS];
+	struct mem temp[TEMPS], *is[TEMPS];
+};
+
+static void add_task(struct world *w, struct part *p, enum which which)
+{
+	struct item *item = &p->item[p->items];
+
+	item->kind = TASK;
+	p->items += make_op(w, &item->op, which);
+}
+
+/* What it is worth is not known, so it is written as a whole before it is used. */
+static void add_temp(struct world *w, struct part *p, unsigned int temp)
+{
+	struct item *item = &p->item[p->items++];
+
+	p->temp[temp] = (struct mem){ .size = roll(w, 2) ? 64 : 12 + roll(w, 100) };
+	*item = (struct item){ .kind = ALLOC, .temp = temp };
+	w->live[w->n++] = &p->temp[temp];
+	add_task(w, p, FILL);
+	item[1].op.arg[0] = (struct arg){ &p->temp[temp], 0, p->temp[temp].size, W };
+	item[1].op.info.sizes = 0;
+}
+
+static void remove_temp(struct world *w, struct part *p, unsigned int temp)
+{
+	for (unsigned int i = 0; i < w->n; i++) {
+		if (w->live[i] != &p->temp[temp])
+			continue;
+		w->live[i] = w->live[--w->n];
+		p->item[p->items++] = (struct item){ .kind = FREE, .temp = temp };
+	}
+}
+
+static void make_part(struct world *w, struct part *p)
+{
+	const unsigned int tasks = 1 + roll(w, 10);
+	unsigned int temps = 0;
+
+	p->items = 0;
+	for (unsigned int i = 0; i < tasks; i++) {
+		if (temps < TEMPS && !roll(w, 4))
+			add_temp(w, p, temps++);
+		if (temps && !roll(w, 5))
+			remove_temp(w, p, roll(w, temps));
+		add_task(w, p, roll(w, COPY + 1));
+	}
+	while (temps)
+		remove_temp(w, p, --temps);
+}
+
+/* On @stream, or with 0 on any. */
+static void run_part(struct world *w, struct part *p, const uint64_t *streams, unsigned int n)
+{
+	for (unsigned int i = 0; i < p->items; i++) {
+		struct item *item = &p->item[i];
+		const uint64_t stream = streams[toss(w, n)];
+		struct op op = item->op;
+
+		if (item->kind == ALLOC) {
+			p->is[item->temp] = alloc(w, stream, p->temp[item->temp].size);
+			if (!p->is[item->temp])
+				die(w, "no memory");
+			continue;
+		}
+		if (item->kind == FREE) {
+			release(w, p->is[item->temp]);
+			continue;
+		}
+		for (unsigned int j = 0; j < args_of(&op); j++)
+			if (op.arg[j].m >= p->temp && op.arg[j].m < p->temp + TEMPS)
+				op.arg[j].m = p->is[op.arg[j].m - p->temp];
+		launch(w, stream, &op);
+		if (!toss(w, 8) && !recording_on(w, slot_of(w, stream)))
+			sync_stream(w, stream);
+	}
+}
+
+/* All of the world's streams, those of one slot before those of the next. */
+static unsigned int all_streams(struct world *w, uint64_t *streams)
+{
+	for (unsigned int i = 0; i < 2 * w->slots; i++)
+		streams[i] = stream_on(w, i / 2, i % 2);
+	return 2 * w->slots;
+}
+
+/* Of the owner's slot, sometimes with a second slot that joins. */
+static struct graph *record_part(struct world *w, struct part *p, uint64_t owner)
+{
+	const unsigned int slot = slot_of(w, owner), other = (slot + 1) % w->slots;
+	uint64_t streams[3] = { owner, stream_on(w, slot, 0), stream_on(w, slot, 1) };
+	struct event e;
+
+	begin(w, owner);
+	if (other != slot && !toss(w, 3)) {
+		record_event(w, owner, &e);
+		wait_event(w, stream_on(w, other, 0), &e);
+		streams[2] = stream_on(w, other, 0);
+	}
+	run_part(w, p, streams, 3);
+	return end(w, owner);
+}
+
+static void use_part(struct world *w, struct part *p, bool captured)
+{
+	const unsigned int times = 1 + roll(w, 3);
+	uint64_t streams[2 * SLOTS], owner;
+	const unsigned int n = all_streams(w, streams);
+	struct graph *g = NULL;
+
+	owner = streams[toss(w, n)];
+	if (captured)
+		prepare(w, owner);
+	run_part(w, p, streams, n);
+	if (captured)
+		g = record_part(w, p, owner);
+	for (unsigned int i = 0; i < times; i++) {
+		for (unsigned int writes = roll(w, 3); writes; writes--)
+			any_write(w, streams[toss(w, n)]);
+		if (captured)
+			replay(w, streams[toss(w, n)], g);
+		else
+			run_part(w, p, streams, n);
+	}
+	if (g && toss(w, 2))
+		destroy_graph(w, g);
+}
+
+static void same_step(struct world *w, struct part *p, bool captured)
+{
+	const uint64_t stream = stream_on(w, toss(w, w->slots), toss(w, 2));
+	const unsigned int draw = roll(w, 100);
+	struct op op;
+
+	w->step++;
+	if (w->n < 3 || (draw < 12 && w->n + TEMPS < LIVE))
+		any_alloc(w, stream, true);
+	else if (draw < 20)
+		release_live(w, roll(w, w->n));
+	else if (draw < 45 && make_op(w, &op, roll(w, COPY + 1)))
+		launch(w, stream, &op);
+	else if (draw < 60)
+		any_write(w, stream);
+	else if (draw < 65)
+		write_grid(w, stream);
+	else if (draw < 75)
+		any_read(w, stream);
+	else if (draw < 80)
+		any_check(w);
+	else if (draw < 83)
+		renew_kernel(w, roll(w, COPY));
+	else if (draw < 95)
+		make_part(w, p), use_part(w, p, captured);
+}
+
+/* What all memory of the world holds in the end. */
+static uint64_t image(struct world *w)
+{
+	uint64_t sum = 14695981039346656037ull;
+
+	for (unsigned int i = 0; i < w->n; i++) {
+		struct capkm_host_range all = { w->live[i]->id, 0, 0 };
+		unsigned char data[BYTES_MAX];
+
+		OK(w, capkm_host_read(w->host, stream_on(w, 0, 0), &all, data, NULL,
+				      &w->err));
+		for (unsigned int at = 0; at < w->live[i]->size; at++)
+			sum = (sum ^ data[at]) * 1099511628211ull;
+	}
+	return sum;
+}
+
+static uint64_t same_run(uint64_t seed, unsigned int slots, unsigned int queue_max,
+			 bool captured)
+{
+	struct capkm *c;
+	struct capkm_host *host = new_host(&c, WITH(struct capkm_domain_opts,
+						     .max_streams = slots),
+					   WITH(struct capkm_host_opts, .queue_max = queue_max,
+						.preset = seed % 2));
+	struct world *w = new_world(c, host, seed, slots, 0, slots);
+	struct part *p = malloc(sizeof(*p));
+	uint64_t sum;
+
+	w->noise ^= captured;
+	for (int step = 0; step < 40; step++)
+		same_step(w, p, captured);
+	come_to_rest(w);
+	sum = image(w);
+	free(p);
+	end_world(w);
+	end_host(c, host, slots);
+	return sum;
+}
+
+/* T-100 T-102 T-103 T-104 T-105 T-110 T-111 */
+TEST(same_bytes)
+{
+	const uint64_t n = rounds(60, 6);
+
+	for (uint64_t seed = first_seed(), i = 0; i < n; seed++, i++) {
+		unsigned int slots = 1 + seed % SLOTS, queue_max = seed % 3 ? 0 : 1 + seed % 4;
+
+		ASSERT_EQ(same_run(seed, slots, queue_max, false),
+			  same_run(seed, slots, queue_max, true)) {
+			TH_LOG("CAPKM_TEST_SEED=%" PRIu64, seed);
+		}
+	}
+	t_no_leaks();
+}
+
+/* ------------------------------------------------------- failures of all sorts */
+
+static void any_launch(struct world *w, uint64_t stream)
+{
+	enum which which = roll(w, w->failures && !roll(w, 3) ? KERNELS : CHECKED);
+	struct window *win = recording_on(w, slot_of(w, stream));
+	struct op op;
+
+	if (!make_op(w, &op, which) || (win ? !has_room(win->rec) : !is_sure(&op)))
+		return;
+	op.poison = w->failures && !op.dynamic && which != CHECKED && which != COPY &&
+		    !roll(w, 12);
+	if (extent(op.grid) && which != COPY && !roll(w, 20))
+		dry_run(w, stream, &op);
+	launch(w, stream, &op);
+}
+
+static void any_window(struct world *w, uint64_t stream)
+{
+	const unsigned int slot = slot_of(w, stream), draw = roll(w, 10);
+	struct window *win = &w->window[slot];
+
+	/* What closes a window is called on its own slot, not on a member. */
+	if (w->member[slot] >= 0)
+		slot == 0 ? sync_stream(w, stream) : prepare(w, stream);
+	else if (win->state == NONE)
+		draw ? prepare(w, stream) : w->failures ? begin(w, stream) : (void)0;
+	else if (win->state == PREPARED)
+		draw > 1 || !w->failures ? begin(w, stream) : draw ?
+		(void)end(w, stream) : abort_window(w, stream);
+	else if (!w->failures || draw > 1)
+		end(w, w->failures && draw == 2 ? stream : win->owner);
+	else
+		draw ? abort_window(w, stream) : prepare(w, stream);
+}
+
+static void any_event(struct world *w, uint64_t stream)
+{
+	struct event *e = &w->event[roll(w, EVENTS)];
+
+	if (!e->used || roll(w, 2)) {
+		record_event(w, stream, e);
+		stream = any_stream(w);
+	}
+	wait_event(w, stream, e);
+}
+
+static void any_graph(struct world *w, uint64_t stream)
+{
+	struct graph *g = &w->graph[roll(w, GRAPHS)];
+
+	if (!g->rec)
+		return;
+	if (!w->failures && !(stream = free_stream(w)))
+		return;
+	replay(w, stream, g);
+	if (roll(w, 3))
+		return;
+	destroy_graph(w, g);
+	/* What it kept may be had by somebody else now. */
+	if (w->n < LIVE)
+		any_alloc(w, stream, !recording_on(w, slot_of(w, stream)));
+}
+
+/* Rule 10: all bytes, and all that records. */
+static void fault(struct world *w)
+{
+	static const uint8_t device[16];
+	unsigned int now;
+
+	for (unsigned int s = 0; s < w->slots; s++)
+		sync_stream(w, stream_on(w, s, 0));
+	note(w, "%u: fault", w->step);
+	OK(w, capkm_stream_fault(w->c, &(struct capkm_where){ .stream = stream_on(w, 0, 0) },
+				 NULL, NULL, NULL, &w->err));
+	now = ++w->now;
+	for (struct mem *m = w->mems; m; m = m->next)
+		settle(w, &(struct arg){ m, 0, m->size, W }, now);
+	for (unsigned int s = 0; s < w->slots; s++) {
+		struct window *win = &w->window[s];
+
+		win->doomed |= win->state == CAPTURE;
+		if (win->state != PREPARED)
+			continue;
+		if (capkm_host_graph_begin(w->host, win->owner, &w->err) != -EIO)
+			die(w, "begin on a faulted device");
+		leave_window(w, s);
+	}
+	OK(w, capkm_context_renew(w->c, device, NULL, &w->err));
+}
+
+static void reset(struct world *w)
+{
+	note(w, "%u: reset", w->step);
+	for (unsigned int s = 0; s < w->slots; s++)
+		if (w->window[s].state != NONE)
+			leave_window(w, s);
+	OK(w, capkm_host_reset(w->host, &w->err));
+	while (w->n)
+		w->live[--w->n]->freed = true;
+	for (int i = 0; i < GRAPHS; i++)
+		w->graph[i].lost = true;
+}
+
+static void storm_step(struct world *w)
+{
+	const unsigned int draw = roll(w, 1000);
+	uint64_t stream = any_stream(w);
+
+	w->step++;
+	/* Without failures only launches and what opens and closes goes to a window. */
+	if (!w->failures && !(draw >= 130 && draw < 430) && !(draw >= 700 && draw < 830))
+		stream = free_stream(w);
+	if (!stream)
+		any_window(w, any_stream(w));
+	else if (w->n < 3 || (draw < 90 && w->n < LIVE))
+		any_alloc(w, stream, !recording_on(w, slot_of(w, stream)) && roll(w, 8));
+	else if (draw < 130)
+		release_live(w, roll(w, w->n));
+	else if (draw < 430)
+		any_launch(w, stream);
+	else if (draw < 530)
+		any_write(w, stream);
+	else if (draw < 560)
+		recording_on(w, slot_of(w, stream)) ? (void)0 : write_grid(w, stream);
+	else if (draw < 680)
+		any_read(w, stream);
+	else if (draw < 700)
+		any_check(w);
+	else if (draw < 830)
+		any_window(w, stream);
+	else if (draw < 920)
+		any_graph(w, stream);
+	else if (draw < 960)
+		any_event(w, stream);
+	else if (draw < 970)
+		sync_stream(w, stream);
+	else if (draw < 980)
+		renew_kernel(w, roll(w, 2) ? LATECOMER : (enum which)roll(w, COPY));
+	else if (draw < 995 && w->failures)
+		wrong_call(w, stream);
+	else if (draw < 998 && w->alone)
+		OK(w, capkm_host_cleanup(w->host, stream, &w->err));
+	else if (draw == 998 && w->alone && w->failures)
+		fault(w);
+	else if (draw == 999 && w->alone && w->failures)
+		reset(w);
+}
+
+static void storm(struct world *w, int steps)
+{
+	while (steps--)
+		storm_step(w);
+	come_to_rest(w);
+}
+
+static void storm_run(uint64_t seed, unsigned int slots, bool failures)
+{
+	struct capkm *c;
+	struct capkm_host *host = new_host(&c, WITH(struct capkm_domain_opts,
+						     .max_streams = slots),
+					   WITH(struct capkm_host_opts,
+						.queue_max = seed % 5 ? 0 : 1,
+						.preset = seed % 2));
+	struct world *w = new_world(c, host, seed, slots, 0, slots);
+
+	w->failures = failures;
+	w->alone = true;
+	storm(w, 250);
+	end_world(w);
+	end_host(c, host, slots);
+}
+
+/* T-107 to T-109, T-111 to T-113, T-116, T-120, T-121 */
+TEST(failures)
+{
+	const uint64_t n = rounds(60, 6);
+
+	for (uint64_t seed = first_seed(), i = 0; i < n; seed++, i++) {
+		storm_run(seed, 1 + seed % SLOTS, true);
+		storm_run(seed, 1 + seed % SLOTS, false);
+	}
+	t_no_leaks();
+}
+
+TEST_HARNESS_MAIN
