@@ -13,6 +13,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 struct cache_entry {
 	const void *block;	/* the key; a copy behind the struct */
@@ -20,7 +21,7 @@ struct cache_entry {
 	uint64_t value;
 	uint64_t pins;		/* windows and graphs */
 	struct capkm_cache *cache;
-	struct cache_entry *newer, *older;	/* while pins is 0 */
+	TAILQ_ENTRY(cache_entry) in_unpinned;	/* while pins is 0 */
 };
 
 /* A window or a graph. */
@@ -34,7 +35,7 @@ struct capkm_cache {
 	struct capkm_cache_opts opts;
 	pthread_mutex_t mutex;	/* protects all that follows */
 	void *entries;		/* tree by block */
-	struct cache_entry unpinned;	/* head of the list */
+	TAILQ_HEAD(unpinned_list, cache_entry) unpinned;
 	uint64_t unpinned_len;
 	struct owner *windows, *graphs;
 	struct capkm_cache_stats stats;
@@ -60,19 +61,13 @@ static int by_address(const void *a, const void *b)
 
 static void list_add(struct cache_entry *e)
 {
-	struct cache_entry *head = &e->cache->unpinned;
-
-	e->newer = head;
-	e->older = head->older;
-	e->older->newer = e;
-	head->older = e;
+	TAILQ_INSERT_HEAD(&e->cache->unpinned, e, in_unpinned);
 	e->cache->unpinned_len++;
 }
 
 static void list_remove(struct cache_entry *e)
 {
-	e->newer->older = e->older;
-	e->older->newer = e->newer;
+	TAILQ_REMOVE(&e->cache->unpinned, e, in_unpinned);
 	e->cache->unpinned_len--;
 }
 
@@ -91,7 +86,7 @@ static void drop(struct cache_entry *e)
 static void drop_down_to(struct capkm_cache *cache, uint64_t len)
 {
 	while (cache->unpinned_len > len)
-		drop(cache->unpinned.newer);
+		drop(TAILQ_LAST(&cache->unpinned, unpinned_list));
 }
 
 /* ---- pins ---- */
@@ -186,8 +181,7 @@ int capkm_cache_create(const struct capkm_cache_opts *opts,
 		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
 				       "cache_create: out of memory");
 	cache->opts = known;
-	cache->unpinned.newer = &cache->unpinned;
-	cache->unpinned.older = &cache->unpinned;
+	TAILQ_INIT(&cache->unpinned);
 	pthread_mutex_init(&cache->mutex, NULL);
 	*out = cache;
 	return 0;
