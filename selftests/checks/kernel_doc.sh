@@ -7,4 +7,4 @@
 cd "$(dirname "$0")/../.." || exit
 for kernel_doc in /usr/lib/linux-kbuild-*/scripts/kernel-doc; do :; done
 [ -x "$kernel_doc" ] || exit 4
-scripts/files | grep -E '^(include/uapi|kmod)/.*\.[ch]$' | xargs "$kernel_doc" -none -Werror
+scripts/files | grep -E '^(include/uapi|kmod|lib/include)/.*\.[ch]$' | xargs "$kernel_doc" -none -Werror
