@@ -297,17 +297,31 @@ static void stop(struct capkm_host *host)
 			pthread_join(host->slots[i]->thread, NULL);
 }
 
-static void slot_free(struct capkm_host *host, struct slot *slot)
+static bool is_origin(const struct slot *slot)
 {
-	struct recording *rec = slot->recording;
-	const struct capkm_where where = {
-		.slot = slot->index, .flags = CAPKM_WHERE_SLOT
-	};
+	return slot && slot->recording && slot->recording->slot == slot->index;
+}
 
-	if (rec && rec->slot == slot->index) {
-		capkm_window_abort(host->c, &where, rec->window, NULL, NULL);
+static void abort_windows(struct capkm_host *host)
+{
+	uint32_t i;
+
+	for (i = 0; i < host->slots_len; i++) {
+		struct slot *slot = host->slots[i];
+		const struct capkm_where where = {
+			.slot = i, .flags = CAPKM_WHERE_SLOT
+		};
+
+		if (!is_origin(slot))
+			continue;
+		capkm_window_abort(host->c, &where, slot->recording->window,
+				   NULL, NULL);
 		capkm_recording_drop(slot);
 	}
+}
+
+static void slot_free(struct capkm_host *host, struct slot *slot)
+{
 	while (slot->first) {
 		struct task *task = slot->first;
 
@@ -335,6 +349,7 @@ void capkm_host_destroy(struct capkm_host *host)
 		return;
 	if (!capkm_inherited(host->c))
 		stop(host);
+	abort_windows(host);
 	for (i = 0; i < host->slots_len; i++)
 		if (host->slots[i])
 			slot_free(host, host->slots[i]);
@@ -348,11 +363,6 @@ void capkm_host_destroy(struct capkm_host *host)
 		pthread_cond_destroy(&host->progress);
 	}
 	host_free(host);
-}
-
-static bool is_origin(const struct slot *slot)
-{
-	return slot && slot->recording && slot->recording->slot == slot->index;
 }
 
 int capkm_host_reset(struct capkm_host *host, struct capkm_error *err)
@@ -376,18 +386,7 @@ int capkm_host_reset(struct capkm_host *host, struct capkm_error *err)
 		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
 			"host_reset: a slot has work and no thread could be started for it");
 	}
-	for (i = 0; i < host->slots_len; i++) {
-		const struct capkm_where where = {
-			.slot = i, .flags = CAPKM_WHERE_SLOT
-		};
-
-		if (!is_origin(host->slots[i]))
-			continue;
-		capkm_window_abort(host->c, &where,
-				   host->slots[i]->recording->window, NULL,
-				   NULL);
-		capkm_recording_drop(host->slots[i]);
-	}
+	abort_windows(host);
 	capkm_memory_reset(host);
 	rc = capkm_pool_reset(host->pool, err);
 	capkm_host_leave(host);
