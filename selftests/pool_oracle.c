@@ -271,11 +271,11 @@ struct property {
 	struct pages *pages;
 	struct capkm_pool *pool;
 	u_int64_t rng;
+	u_int64_t most;		/* bytes of a slot, 0 for any */
 	unsigned int n, pieces, buffers;
 	struct memory m[OPS];
 	struct piece piece[2 * OPS];
 	u_int64_t buffer[OPS];	/* all that a handle was ever in */
-	bool caps;
 };
 
 static u_int64_t slice_end(const struct capkm_pool_slice *s)
@@ -324,7 +324,7 @@ static void property_alloc(struct property *p, u_int64_t stream)
 
 	*m = (struct memory){ .size = 32 * (1 + next(&p->rng) % 64) };
 	rc = capkm_pool_alloc(p->pool, stream % SLOTS, m->size, &m->id, &err);
-	if (rc == -ENOSPC && p->caps)
+	if (rc == -ENOSPC && p->most)
 		return;
 	if (rc)
 		wrong("alloc of %u: %d (%s)", m->size, rc, err.text);
@@ -526,8 +526,14 @@ static void check_failures(struct property *p)
 			wrong("page %llu: %" PRId64 " bytes carry a failure and are in no "
 			      "slice", q.buffer, (int64_t)left);
 	}
-	for (unsigned int slot = 0; slot < SLOTS; slot++)
-		carriers += stats_of(p->pool, slot).carriers;
+	for (unsigned int slot = 0; slot < SLOTS; slot++) {
+		struct capkm_pool_stats s = stats_of(p->pool, slot);
+
+		carriers += s.carriers;
+		if (p->most && s.bytes > p->most)
+			wrong("slot %u has %" PRIu64 " bytes, its areas may have %" PRIu64,
+			      slot, s.bytes, p->most);
+	}
 	if (carriers != live + dead)
 		wrong("%" PRIu64 " slices carry a failure, the authority has %" PRIu64
 		      " live and %" PRIu64 " free ones", carriers, live, dead);
@@ -564,7 +570,7 @@ static void property_step(struct property *p)
 	}
 }
 
-static void property_run(const struct areas *areas, u_int64_t seed)
+static void last_writer(const struct areas *areas, u_int64_t seed)
 {
 	struct property *p = calloc(1, sizeof(*p));
 	struct capkm_domain_query d;
@@ -578,7 +584,7 @@ static void property_run(const struct areas *areas, u_int64_t seed)
 	p->pages = pages_new(32, PAGE_MAX, GPU);
 	p->pool = new_pool(p->cl, p->pages, areas);
 	for (unsigned int i = 0; i < areas->len; i++)
-		p->caps |= !!areas->area[i].capacity;
+		p->most += areas->area[i].capacity;
 	while (step_now++ < OPS) {
 		property_step(p);
 		if (p->n)
@@ -606,46 +612,1077 @@ static void property_run(const struct areas *areas, u_int64_t seed)
 	free(p);
 }
 
-FIXTURE(last_writer) { };
-FIXTURE_SETUP(last_writer) { }
-FIXTURE_TEARDOWN(last_writer) { }
+/* ------------------------------------------------------------ everything */
 
-FIXTURE_VARIANT(last_writer)
+enum state {
+	EMPTY,		/* no memory: never had any, or it is lost */
+	RESERVED,
+	BOUND,
+};
+
+enum capture { NONE, PRIMING, RECORDING };
+
+#define HANDLES	256
+#define GRAPHS	6
+#define DEAD	64
+
+/* A handle; also one that was freed, as long as its slice can be told by it. */
+struct handle {
+	u_int64_t id;		/* 0: an entry that is not used */
+	enum state state;
+	bool freed;
+	enum capture freed_in;
+	bool persistent;
+	bool touched;		/* by the capture that is armed */
+	bool unsure;		/* whether it can be handed out now is not said */
+	bool fails;		/* the last write of it did */
+	unsigned int slot;
+	unsigned int pins;	/* of work */
+	unsigned int graphs;
+	u_int64_t bytes;
+	struct capkm_pool_slice slice;
+	unsigned char fill;	/* each of its bytes */
+};
+
+struct graph {
+	struct capkm_pool_pins *pins;
+	unsigned int n;
+	u_int64_t id[HANDLES];
+};
+
+struct model {
+	struct cl *cl;
+	struct pages *pages, *pages_of_other;
+	struct capkm_pool *pool, *other;
+	u_int64_t other_id;
+	u_int64_t rng, epoch;
+	bool caps;
+	unsigned int fail_alloc;	/* of the engine, in the next call; 0: none */
+	bool engine_failed;	/* a page may have come and gone */
+	enum capture capture[SLOTS];
+	unsigned int depth[SLOTS];
+	struct handle h[HANDLES];
+	struct graph graph[GRAPHS];
+	unsigned int dead;
+	u_int64_t dead_id[DEAD];
+};
+
+static unsigned int draw(struct model *m, unsigned int n)
+{
+	return next(&m->rng) % n;
+}
+
+/* Around one call of the pool. */
+static void arm(struct model *m)
+{
+	capkm_test_fail_alloc(m->fail_alloc);
+}
+
+static void disarm(struct model *m)
+{
+	capkm_test_fail_alloc(0);
+	m->fail_alloc = 0;
+}
+
+static bool has_memory(const struct handle *h)
+{
+	return h->state != EMPTY;
+}
+
+static bool is_used(const struct handle *h)
+{
+	return has_memory(h) && (!h->freed || h->pins || h->graphs);
+}
+
+/* Nobody else may get these bytes. CM-3 CM-4 CM-9 */
+static bool is_held(const struct model *m, const struct handle *h)
+{
+	enum capture c = m->capture[h->slot];
+
+	if (!has_memory(h) || is_used(h))
+		return has_memory(h);
+	return c == PRIMING ? h->touched : c == RECORDING && h->freed_in == RECORDING;
+}
+
+static void die_id(struct model *m, u_int64_t id)
+{
+	m->dead_id[m->dead++ % DEAD] = id;
+}
+
+/*
+ * Nobody needs it: its id means nothing any more. The entry stays while the slice is
+ * where it was. What a capture may do with memory that becomes free, and that it has
+ * not touched, is not said.
+ */
+static void settle(struct model *m, struct handle *h)
+{
+	if (!h->freed || h->pins || h->graphs)
+		return;
+	if (!h->touched && h->freed_in != RECORDING)
+		die_id(m, h->id);
+	if (!has_memory(h))
+		h->id = 0;
+	else
+		h->unsure = m->capture[h->slot];
+}
+
+static struct handle *any_of(struct model *m, bool (*ok)(const struct handle *h))
+{
+	unsigned int at = draw(m, HANDLES);
+
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *h = &m->h[(at + i) % HANDLES];
+
+		if (h->id && ok(h))
+			return h;
+	}
+	return NULL;
+}
+
+static bool is_owned(const struct handle *h) { return !h->freed; }
+static bool is_found(const struct handle *h) { return !h->freed && has_memory(h); }
+static bool is_bound(const struct handle *h) { return !h->freed && h->state == BOUND; }
+static bool is_lazy(const struct handle *h)
+{
+	return !h->freed && h->state == EMPTY && !h->pins && !h->graphs;
+}
+static bool is_reserved(const struct handle *h)
+{
+	return !h->freed && h->state == RESERVED && !h->pins && !h->graphs;
+}
+static bool is_pinned(const struct handle *h) { return h->pins; }
+
+static struct handle *new_handle(struct model *m)
+{
+	for (unsigned int i = 0; i < HANDLES; i++)
+		if (!m->h[i].id)
+			return &m->h[i];
+	/* Slices that are free need not be remembered. */
+	for (unsigned int i = 0; i < HANDLES; i++)
+		if (m->h[i].freed && !is_held(m, &m->h[i]) && !m->h[i].touched) {
+			m->h[i].id = 0;
+			return &m->h[i];
+		}
+	return NULL;
+}
+
+static u_int64_t size(struct model *m)
+{
+	static const u_int64_t usual[] = { 32, 100, 512, 1000, 2048 };
+
+	return draw(m, 100) < 75 ? usual[draw(m, 5)] : 1 + draw(m, 2048);
+}
+
+static u_int64_t whole(const struct handle *h)
+{
+	return h->bytes + h->slice.padding;
+}
+
+static u_int64_t effective(const struct model *m, u_int64_t bytes)
+{
+	u_int64_t a = m->pages->memory.alignment;
+
+	return (bytes + a - 1) / a * a;
+}
+
+static void check_fill(const struct model *m, const struct handle *h)
+{
+	const unsigned char *b = bytes_of(m->pages, h->slice.address, whole(h));
+
+	for (u_int64_t i = 0; i < whole(h); i++)
+		if (b[i] != h->fill)
+			wrong("memory %" PRIu64 " byte %" PRIu64 ": somebody has written %u "
+			      "over %u", h->id, i, b[i], h->fill);
+}
+
+static void fill(struct model *m, struct handle *h)
+{
+	h->fill = draw(m, 256);
+	memset(bytes_of(m->pages, h->slice.address, whole(h)), h->fill, whole(h));
+}
+
+/* What a call that is refused must leave alone. */
+struct state_now {
+	struct capkm_pool_stats stats[SLOTS], other[SLOTS];
+	unsigned int pages;
+	u_int64_t bytes;
+	struct capkm_domain_query d;
+};
+
+static struct state_now state_now(struct model *m)
+{
+	struct state_now s = { .pages = m->pages->live, .bytes = m->pages->bytes };
+
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		s.stats[i] = stats_of(m->pool, i);
+		s.other[i] = stats_of(m->other, i);
+		/* A page that came and went back counts. */
+		if (m->engine_failed)
+			s.stats[i].grown = 0;
+	}
+	s.d = t_domain_query_(m->cl);
+	/* So does what was undone. */
+	if (m->engine_failed)
+		s.d.out_sequence = 0;
+	return s;
+}
+
+static void is_unchanged(struct model *m, const struct state_now *before, const char *what)
+{
+	struct state_now now = state_now(m);
+
+	for (unsigned int i = 0; i < SLOTS; i++)
+		if (memcmp(&now.stats[i], &before->stats[i], sizeof(now.stats[i])) ||
+		    memcmp(&now.other[i], &before->other[i], sizeof(now.other[i])))
+			wrong("%s was refused, and slot %u is another one", what, i);
+	if (now.pages != before->pages || now.bytes != before->bytes)
+		wrong("%s was refused, and %u pages became %u", what, before->pages,
+		      now.pages);
+	if (memcmp(&now.d, &before->d, sizeof(now.d)))
+		wrong("%s was refused, and the domain is another one: failures %llu "
+		      "claims %llu buffers %llu, had been %llu %llu %llu", what,
+		      now.d.out_failures, now.d.out_claims, now.d.out_buffers,
+		      before->d.out_failures, before->d.out_claims,
+		      before->d.out_buffers);
+}
+
+/*
+ * A reservation that failed has looked for room: it may have merged slices, which
+ * sheds their taint, and given pages back that stayed free for long.
+ */
+static void has_nothing_new(struct model *m, const struct state_now *before)
+{
+	struct state_now now = state_now(m);
+
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		const struct capkm_pool_stats *a = &before->stats[i], *b = &now.stats[i];
+
+		if (a->used != b->used || a->padding != b->padding ||
+		    a->slices != b->slices || a->grown != b->grown ||
+		    b->pages > a->pages || b->free > a->free || b->carriers > a->carriers)
+			wrong("a reservation failed, and slot %u is another one", i);
+	}
+	if (memcmp(now.other, before->other, sizeof(now.other)))
+		wrong("a reservation failed, and another pool is another one");
+	if (now.d.out_failures > before->d.out_failures ||
+	    now.d.out_claims > before->d.out_claims)
+		wrong("a reservation failed, and there are more failures");
+}
+
+/* The call must fail with @rc, with words, and change nothing. */
+#define REFUSE(m, rc, call) do {					\
+	struct state_now before_ = state_now(m);			\
+	int want_ = (rc), got_;						\
+									\
+	err.err = 0;							\
+	err.text[0] = 0;						\
+	got_ = (call);							\
+	if (got_ != want_ || err.err != want_ || !err.text[0])		\
+		wrong("%s: %d (%d \"%s\"), expected %d", #call, got_, err.err, \
+		      err.text, want_);					\
+	is_unchanged(m, &before_, #call);				\
+} while (0)
+
+/* CM-2: a free slice of the same size serves it. */
+static const struct handle *must_reuse(const struct model *m, unsigned int slot,
+				       u_int64_t bytes)
+{
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		const struct handle *h = &m->h[i];
+
+		if (h->id && has_memory(h) && h->persistent && h->slot == slot &&
+		    !is_held(m, h) && !h->unsure &&
+		    effective(m, h->bytes) == effective(m, bytes))
+			return h;
+	}
+	return NULL;
+}
+
+static void check_taint(struct model *m, const struct capkm_claim *claim,
+			unsigned int result)
+{
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer);
+
+	OK(capkm_check(m->cl->c, claim, 1, &answer, &err));
+	if (answer.out_result != result)
+		wrong("[%llu,%llu) of buffer %llu is %s, expected %s", claim->start,
+		      claim->end, claim->buffer, capkm_result_name(answer.out_result),
+		      capkm_result_name(result));
+}
+
+/* A slice was handed out to @h: nobody else has it, whoever had it before. */
+static void handed_out(struct model *m, struct handle *h)
+{
+	u_int64_t end = h->slice.address + whole(h);
+
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *o = &m->h[i];
+
+		if (o == h || !o->id || !has_memory(o) || o->slice.address >= end ||
+		    h->slice.address >= o->slice.address + whole(o))
+			continue;
+		if (is_held(m, o))
+			wrong("[%" PRIx64 ",%" PRIx64 ") is handed out, and memory %" PRIu64
+			      " has it: freed %d pins %u graphs %u touched %d, capture %d",
+			      h->slice.address, end, o->id, o->freed, o->pins, o->graphs,
+			      o->touched, m->capture[o->slot]);
+		if (o->slice.claim.buffer == h->slice.claim.buffer &&
+		    (o->slot != h->slot || o->persistent != h->persistent))
+			wrong("slot %u area %d hands out what is slot %u's, area %d",
+			      h->slot, h->persistent, o->slot, o->persistent);
+		/* T-78: a reservation alone sheds nothing. */
+		if (h->state == RESERVED && o->persistent && o->fails &&
+		    o->slice.claim.buffer == h->slice.claim.buffer) {
+			check_taint(m, &h->slice.claim, CAPKM_TAINTED);
+			h->fails = true;
+		}
+		die_id(m, o->id);
+		o->id = 0;
+	}
+}
+
+/* CM-1 CM-2 CM-3 CM-6 */
+static int hand_out(struct model *m, bool alloc)
+{
+	unsigned int slot = draw(m, SLOTS);
+	struct handle *h = new_handle(m), new = { .slot = slot, .bytes = size(m) };
+	struct state_now before;
+	const u_int64_t given = m->pages->given;
+	const struct handle *reuse;
+	int rc;
+
+	if (!h)
+		return 0;
+	new.persistent = m->capture[slot] || m->depth[slot];
+	reuse = new.persistent ? must_reuse(m, slot, new.bytes) : NULL;
+	before = state_now(m);
+	err.text[0] = 0;
+	arm(m);
+	if (alloc)
+		rc = capkm_pool_alloc(m->pool, slot, new.bytes, &new.id, &err);
+	else
+		rc = capkm_pool_reserve(m->pool, slot, new.bytes, &new.id, &err);
+	disarm(m);
+	if (rc) {
+		if (!err.text[0])
+			wrong("alloc: %d without words", rc);
+		has_nothing_new(m, &before);
+		if (rc == -ENOSPC && m->caps && !new.persistent)
+			return 0;
+		if (reuse && rc != -ENOMEM)
+			wrong("alloc: %d (%s), and there is a free slice", rc, err.text);
+		return rc;
+	}
+	new.state = alloc ? BOUND : RESERVED;
+	new.touched = m->capture[slot];
+	new.slice = slice_of(m->pool, new.id);
+	check_slice(m->cl, m->pages, &new.slice, new.bytes, slot);
+	if (new.persistent) {
+		const struct page *page = page_of(m->pages, new.slice.address, 1);
+
+		if (page->bytes != effective(m, new.bytes))
+			wrong("the persistent area serves %" PRIu64 " bytes with a page of %"
+			      PRIu64, new.bytes, page->bytes);
+		if (reuse && m->pages->given != given)
+			wrong("the persistent area grows for %" PRIu64 " bytes, and there "
+			      "is the slice of %" PRIu64 ", freed in %d", new.bytes,
+			      reuse->id, reuse->freed_in);
+	}
+	for (unsigned int i = 0; i < HANDLES; i++)
+		if (m->h[i].id == new.id)
+			wrong("id %" PRIu64 " is used again", new.id);
+	note(alloc ? "alloc" : "reserve", new.id, slot);
+	*h = new;
+	handed_out(m, h);
+	if (alloc)
+		check_clean(m->cl, &h->slice.claim);
+	fill(m, h);
+	return 0;
+}
+
+static void op_alloc(struct model *m)
+{
+	OK(hand_out(m, true));
+}
+
+static void op_reserve(struct model *m)
+{
+	OK(hand_out(m, false));
+}
+
+static void op_handle(struct model *m)
+{
+	struct handle *h = new_handle(m);
+
+	if (!h)
+		return;
+	*h = (struct handle){ 0 };
+	OK(capkm_pool_handle(m->pool, &h->id, &err));
+	note("handle", h->id, 0);
+}
+
+/* The handle has the slice, the reservation is gone. */
+static int give(struct model *m, struct handle *r, struct handle *h)
+{
+	struct state_now before = state_now(m);
+	u_int64_t reserved = r->id, id = h->id;
+	int rc;
+
+	err.text[0] = 0;
+	arm(m);
+	rc = capkm_pool_bind(m->pool, reserved, id, &err);
+	disarm(m);
+	if (rc) {
+		is_unchanged(m, &before, "bind");
+		return rc;
+	}
+	note("bind", reserved, r->slot);
+	note("... to", id, r->slot);
+	*h = *r;
+	h->id = id;
+	h->state = BOUND;
+	h->fails = false;
+	h->touched = m->capture[h->slot];
+	r->id = 0;
+	die_id(m, reserved);
+	check_clean(m->cl, &h->slice.claim);
+	return 0;
+}
+
+static void op_bind(struct model *m)
+{
+	struct handle *r = any_of(m, is_reserved), *h = any_of(m, is_lazy);
+
+	if (r && h)
+		OK(give(m, r, h));
+}
+
+static void op_free(struct model *m)
+{
+	struct handle *h = any_of(m, is_owned);
+
+	if (!h)
+		return;
+	OK(capkm_pool_free(m->pool, h->id, &err));
+	note("free", h->id, h->slot);
+	h->freed = true;
+	h->freed_in = has_memory(h) ? m->capture[h->slot] : NONE;
+	settle(m, h);
+}
+
+static void op_pin(struct model *m)
+{
+	struct handle *h = any_of(m, is_used);
+
+	if (!h)
+		return;
+	OK(capkm_pool_pin(m->pool, h->id, &err));
+	note("pin", h->id, h->slot);
+	h->pins++;
+}
+
+static void op_unpin(struct model *m)
+{
+	struct handle *h = any_of(m, is_pinned);
+
+	if (!h)
+		return;
+	OK(capkm_pool_unpin(m->pool, h->id, &err));
+	note("unpin", h->id, h->slot);
+	h->pins--;
+	settle(m, h);
+}
+
+static void op_write(struct model *m)
+{
+	struct handle *h = any_of(m, is_bound);
+	struct capkm_where w = where(draw(m, 8));
+	struct capkm_scope scope;
+
+	if (!h)
+		return;
+	note("write", h->id, h->slot);
+	OK(capkm_scope_enter(m->cl->c, &w, NULL, 0, &h->slice.claim, 1, NULL, &scope, NULL,
+			     &err));
+	h->fails = draw(m, 2);
+	if (h->fails)
+		OK(capkm_scope_fail(m->cl->c, &scope, NULL, &err));
+	else
+		OK(capkm_scope_exit(m->cl->c, &scope, CAPKM_SCOPE_EXIT_F_COMPLETE, &err));
+	fill(m, h);
+}
+
+static void check_handle(struct model *m, const struct handle *h)
+{
+	struct capkm_pool_slice want = h->slice, got = slice_of(m->pool, h->id);
+
+	want.pins = h->pins + h->graphs;
+	want.touched = h->touched;
+	if (memcmp(&got, &want, sizeof(got)))
+		wrong("memory %" PRIu64 ": buffer %llu [%llu,%llu) at %" PRIx64 " epoch %"
+		      PRIu64 " slot %u pins %u touched %u, expected %llu [%llu,%llu) at %"
+		      PRIx64 " epoch %" PRIu64 " slot %u pins %u touched %u", h->id,
+		      got.claim.buffer, got.claim.start, got.claim.end, got.address,
+		      got.epoch, got.slot, got.pins, got.touched, want.claim.buffer,
+		      want.claim.start, want.claim.end, want.address, want.epoch,
+		      want.slot, want.pins, want.touched);
+	if (h->state == BOUND)
+		check_taint(m, &want.claim, h->fails ? CAPKM_TAINTED : CAPKM_CLEAN);
+}
+
+static void op_find(struct model *m)
+{
+	struct handle *h = any_of(m, is_found);
+
+	if (h)
+		check_handle(m, h);
+}
+
+/* CM-7, and that it does what it is for. */
+static void op_cleanup(struct model *m)
+{
+	unsigned int slot = draw(m, SLOTS), held = 0;
+	struct state_now before = state_now(m);
+
+	OK(capkm_pool_cleanup(m->pool, slot, &err));
+	note("cleanup", 0, slot);
+	if (m->capture[slot]) {
+		is_unchanged(m, &before, "cleanup");
+		return;
+	}
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *h = &m->h[i];
+
+		if (!h->id || !has_memory(h) || h->slot != slot)
+			continue;
+		if (is_held(m, h)) {
+			held++;
+			continue;
+		}
+		if (h->persistent && page_of(m->pages, h->slice.address, 1))
+			wrong("free memory %" PRIu64 " still has its page", h->id);
+		h->id = 0;
+	}
+	if (stats_of(m->pool, slot).pages > held)
+		wrong("%u slices are held in %" PRIu64 " pages", held,
+		      stats_of(m->pool, slot).pages);
+}
+
+/* CM-1 */
+static void op_capture_begin(struct model *m)
+{
+	unsigned int slot = draw(m, SLOTS);
+
+	OK(capkm_pool_capture_begin(m->pool, slot, &err));
+	note("capture_begin", 0, slot);
+	if (!m->capture[slot])
+		m->capture[slot] = PRIMING;
+}
+
+/* CM-4 */
+static void op_priming_end(struct model *m)
+{
+	unsigned int slot = draw(m, SLOTS);
+
+	OK(capkm_pool_priming_end(m->pool, slot, &err));
+	note("priming_end", 0, slot);
+	if (m->capture[slot] != PRIMING)
+		return;
+	m->capture[slot] = RECORDING;
+	for (unsigned int i = 0; i < HANDLES; i++)
+		if (m->h[i].slot == slot)
+			m->h[i].unsure = false;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const u_int64_t x = *(const u_int64_t *)a, y = *(const u_int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void check_pins(const struct graph *g)
+{
+	u_int64_t want[HANDLES], got[HANDLES];
+	uint32_t n;
+	const uint64_t *list = capkm_pool_pins_list(g->pins, &n);
+
+	if (n != g->n)
+		wrong("%u slices are pinned, %u were touched", n, g->n);
+	if (!n)
+		return;
+	memcpy(want, g->id, n * sizeof(*want));
+	memcpy(got, list, n * sizeof(*got));
+	qsort(want, n, sizeof(*want), by_id);
+	qsort(got, n, sizeof(*got), by_id);
+	for (unsigned int i = 0; i < n; i++)
+		if (got[i] != want[i])
+			wrong("memory %" PRIu64 " is pinned, expected %" PRIu64, got[i],
+			      want[i]);
+}
+
+/* What was touched is the graph's now, or nobody's. CM-5 */
+static void disarm_slot(struct model *m, unsigned int slot, struct graph *g)
+{
+	m->capture[slot] = NONE;
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *h = &m->h[i];
+
+		if (!h->id || !has_memory(h) || h->slot != slot)
+			continue;
+		h->unsure = false;
+		h->freed_in = NONE;
+		if (h->touched && g) {
+			h->graphs++;
+			g->id[g->n++] = h->id;
+		}
+		h->touched = false;
+	}
+}
+
+/* CM-5 CM-9 */
+static int capture_end(struct model *m)
+{
+	unsigned int slot = draw(m, SLOTS), i = 0;
+	struct state_now before = state_now(m);
+	struct capkm_pool_pins *pins = (void *)1;
+	struct graph *g = NULL;
+	int rc;
+
+	while (i < GRAPHS && m->graph[i].pins)
+		i++;
+	if (i < GRAPHS && draw(m, 4))
+		g = &m->graph[i];
+	arm(m);
+	rc = capkm_pool_capture_end(m->pool, slot, g ? &pins : NULL, &err);
+	disarm(m);
+	if (rc) {
+		is_unchanged(m, &before, "capture_end");
+		return rc;
+	}
+	note(g ? "capture_end" : "capture_end, gives up", 0, slot);
+	if (g)
+		*g = (struct graph){ .pins = pins };
+	disarm_slot(m, slot, g);
+	if (!g)
+		return 0;
+	if (!pins != !g->n)
+		wrong("capture_end gives %p, %u slices were touched", (void *)pins, g->n);
+	check_pins(g);
+	return 0;
+}
+
+static void op_capture_end(struct model *m)
+{
+	OK(capture_end(m));
+}
+
+static void op_pins_put(struct model *m)
+{
+	struct graph *g = &m->graph[draw(m, GRAPHS)];
+
+	if (!g->pins)
+		return;
+	check_pins(g);
+	capkm_pool_pins_put(g->pins);
+	g->pins = NULL;
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *h = &m->h[i];
+
+		for (unsigned int k = 0; h->id && k < g->n; k++) {
+			if (g->id[k] != h->id)
+				continue;
+			note("put", h->id, h->slot);
+			h->graphs--;
+			settle(m, h);
+			break;
+		}
+	}
+}
+
+/* CM-6 */
+static void op_persistent_begin(struct model *m)
+{
+	unsigned int slot = draw(m, SLOTS);
+
+	note("persistent_begin", 0, slot);
+	OK(capkm_pool_persistent_begin(m->pool, slot, &err));
+	m->depth[slot]++;
+}
+
+static void op_persistent_end(struct model *m)
+{
+	unsigned int slot = draw(m, SLOTS);
+
+	note("persistent_end", 0, slot);
+	OK(capkm_pool_persistent_end(m->pool, slot, &err));
+	if (m->depth[slot])
+		m->depth[slot]--;
+}
+
+static void op_reset(struct model *m)
+{
+	struct capkm_domain_query d;
+
+	if (draw(m, 4))
+		return;
+	OK(capkm_pool_reset(m->pool, &err));
+	note("reset", 0, 0);
+	m->epoch++;
+	memset(m->capture, 0, sizeof(m->capture));
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *h = &m->h[i];
+
+		if (!h->id || !has_memory(h))
+			continue;
+		h->state = EMPTY;
+		h->touched = false;
+		h->freed_in = NONE;
+		settle(m, h);
+	}
+	d = t_domain_query_(m->cl);
+	if (m->pages->live || d.out_failures || d.out_buffers != m->pages_of_other->live)
+		wrong("after a reset %u pages, failures %llu, buffers %llu", m->pages->live,
+		      d.out_failures, d.out_buffers);
+}
+
+/* The backend has nothing, or the authority has no memory: nothing has changed. */
+static void op_backend_fails(struct model *m)
+{
+	static const int says[] = { -EIO, -ENOMEM, -ENOSPC };
+	int rc;
+
+	m->pages->fail = says[draw(m, 3)];
+	rc = hand_out(m, draw(m, 2));
+	if (rc && rc != m->pages->fail)
+		wrong("alloc: %d, the backend said %d", rc, m->pages->fail);
+	m->pages->fail = 0;
+}
+
+static void op_engine_fails(struct model *m)
+{
+	unsigned int what = draw(m, 4);
+	int rc = 0;
+
+	if (!t_embedded())
+		return;
+	m->engine_failed = true;
+	m->fail_alloc = 1 + draw(m, 4);
+	if (what < 2) {
+		rc = hand_out(m, what);
+	} else if (what == 2) {
+		struct handle *r = any_of(m, is_reserved), *h = any_of(m, is_lazy);
+
+		if (r && h)
+			rc = give(m, r, h);
+	} else {
+		rc = capture_end(m);
+	}
+	m->fail_alloc = 0;
+	if (rc && rc != -ENOMEM)
+		wrong("without memory: %d (%s)", rc, err.text);
+}
+
+/* ---- what is not allowed */
+
+static bool is_zombie(const struct handle *h)
+{
+	return h->freed && is_used(h);
+}
+static bool is_pinned_reserved(const struct handle *h)
+{
+	return !h->freed && h->state == RESERVED && (h->pins || h->graphs);
+}
+static bool is_unpinned(const struct handle *h)
+{
+	return !h->freed && has_memory(h) && !h->pins && !h->graphs;
+}
+
+static u_int64_t wrong_id(struct model *m)
+{
+	switch (draw(m, 5)) {
+	case 0:
+		return m->other_id;
+	case 1:
+		return next(&m->rng);
+	case 2:
+		return draw(m, 2) ? 0 : UINT64_MAX;
+	default:
+		return m->dead ? m->dead_id[draw(m, m->dead < DEAD ? m->dead : DEAD)] : 0;
+	}
+}
+
+/* An id that means nothing here, wherever one is given. */
+static void refuse_id(struct model *m, u_int64_t id)
+{
+	struct capkm_pool_slice s = CAPKM_OPTS(struct capkm_pool_slice);
+	struct handle *r = any_of(m, is_reserved), *h = any_of(m, is_lazy);
+
+	switch (draw(m, 6)) {
+	case 0:
+		REFUSE(m, -ENOENT, capkm_pool_find(m->pool, id, &s, &err));
+		break;
+	case 1:
+		REFUSE(m, -ENOENT, capkm_pool_free(m->pool, id, &err));
+		break;
+	case 2:
+		REFUSE(m, -ENOENT, capkm_pool_pin(m->pool, id, &err));
+		break;
+	case 3:
+		REFUSE(m, -ENOENT, capkm_pool_unpin(m->pool, id, &err));
+		break;
+	case 4:
+		if (h)
+			REFUSE(m, -ENOENT, capkm_pool_bind(m->pool, id, h->id, &err));
+		break;
+	default:
+		if (r)
+			REFUSE(m, -ENOENT, capkm_pool_bind(m->pool, r->id, id, &err));
+	}
+}
+
+static void op_wrong(struct model *m)
+{
+	struct capkm_pool_slice s = CAPKM_OPTS(struct capkm_pool_slice);
+	struct handle *h = NULL, *r = any_of(m, is_reserved), *l = any_of(m, is_lazy);
+	unsigned int what = draw(m, 12);
+	u_int64_t id;
+
+	switch (what) {
+	case 0:		/* freed, and only pinned */
+		h = any_of(m, is_zombie);
+		if (h) {
+			REFUSE(m, -ENOENT, capkm_pool_free(m->pool, h->id, &err));
+			REFUSE(m, -ENOENT, capkm_pool_find(m->pool, h->id, &s, &err));
+			if (l)
+				REFUSE(m, -ENOENT, capkm_pool_bind(m->pool, h->id, l->id, &err));
+		}
+		break;
+	case 1:
+		h = any_of(m, is_unpinned);
+		if (h)
+			REFUSE(m, -EINVAL, capkm_pool_unpin(m->pool, h->id, &err));
+		break;
+	case 2:
+		if (l) {
+			REFUSE(m, -ENOENT, capkm_pool_find(m->pool, l->id, &s, &err));
+			REFUSE(m, -ENOENT, capkm_pool_pin(m->pool, l->id, &err));
+		}
+		break;
+	case 3:
+		h = any_of(m, is_bound);
+		if (r && h)
+			REFUSE(m, -EINVAL, capkm_pool_bind(m->pool, r->id, h->id, &err));
+		break;
+	case 4:
+		h = any_of(m, is_pinned_reserved);
+		if (h && l)
+			REFUSE(m, -EINVAL, capkm_pool_bind(m->pool, h->id, l->id, &err));
+		break;
+	case 5:
+		REFUSE(m, -EINVAL, capkm_pool_alloc(m->pool, SLOTS + draw(m, 9), 32, &id, &err));
+		REFUSE(m, -EINVAL, capkm_pool_reserve(m->pool, draw(m, SLOTS), 0, &id, &err));
+		break;
+	case 6:
+		REFUSE(m, -EINVAL, capkm_pool_capture_begin(m->pool, UINT32_MAX, &err));
+		REFUSE(m, -EINVAL, capkm_pool_cleanup(m->pool, SLOTS, &err));
+		break;
+	default:
+		refuse_id(m, wrong_id(m));
+	}
+}
+
+/* ---- all of it */
+
+static const struct op {
+	void (*fn)(struct model *m);
+	unsigned int weight;
+} ops[] = {
+	{ op_alloc, 20 }, { op_reserve, 6 }, { op_handle, 5 }, { op_bind, 6 },
+	{ op_free, 16 }, { op_pin, 7 }, { op_unpin, 8 }, { op_write, 8 }, { op_find, 6 },
+	{ op_cleanup, 3 }, { op_capture_begin, 4 }, { op_priming_end, 4 },
+	{ op_capture_end, 5 }, { op_pins_put, 4 }, { op_persistent_begin, 3 },
+	{ op_persistent_end, 4 }, { op_reset, 1 }, { op_backend_fails, 4 },
+	{ op_engine_fails, 4 }, { op_wrong, 8 },
+};
+
+static void check_stats(struct model *m)
+{
+	for (unsigned int slot = 0; slot < SLOTS; slot++) {
+		struct capkm_pool_stats s = stats_of(m->pool, slot);
+		u_int64_t used = 0, padding = 0, slices = 0, carriers = 0;
+
+		for (unsigned int i = 0; i < HANDLES; i++) {
+			const struct handle *h = &m->h[i];
+
+			if (!h->id || h->slot != slot || !is_used(h))
+				continue;
+			used += h->bytes;
+			padding += h->slice.padding;
+			slices++;
+			carriers += h->fails;
+		}
+		if (s.used != used || s.padding != padding || s.slices != slices)
+			wrong("slot %u: %" PRIu64 " bytes and %" PRIu64 " of padding in %"
+			      PRIu64 " slices, expected %" PRIu64 " %" PRIu64 " %" PRIu64,
+			      slot, s.used, s.padding, s.slices, used, padding, slices);
+		if (s.carriers < carriers)
+			wrong("slot %u: %" PRIu64 " carriers, there are %" PRIu64, slot,
+			      s.carriers, carriers);
+		if (s.capture != m->capture[slot] || s.persistent != m->depth[slot] ||
+		    s.epoch != m->epoch || s.epoch != capkm_pool_epoch(m->pool))
+			wrong("slot %u: capture %u depth %u epoch %" PRIu64 ", expected %d "
+			      "%u %" PRIu64, slot, s.capture, s.persistent, s.epoch,
+			      m->capture[slot], m->depth[slot], m->epoch);
+	}
+	check_sums(m->cl, m->pool, m->pages, m->engine_failed);
+}
+
+static void check_all(struct model *m)
+{
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		const struct handle *h = &m->h[i];
+
+		if (!h->id)
+			continue;
+		if (is_held(m, h))
+			check_fill(m, h);
+		if (is_found(h))
+			check_handle(m, h);
+	}
+}
+
+static void step(struct model *m)
+{
+	unsigned int all = 0, n, i = 0;
+
+	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		all += ops[i].weight;
+	n = draw(m, all);
+	for (i = 0; n >= ops[i].weight; i++)
+		n -= ops[i].weight;
+	ops[i].fn(m);
+	check_stats(m);
+	if (!(step_now % 10))
+		check_all(m);
+}
+
+/* Everybody lets go: then nothing is left. */
+static void finish(struct model *m)
+{
+	struct capkm_domain_query d;
+
+	check_all(m);
+	for (unsigned int i = 0; i < GRAPHS; i++)
+		capkm_pool_pins_put(m->graph[i].pins);
+	for (unsigned int slot = 0; slot < SLOTS; slot++)
+		OK(capkm_pool_capture_end(m->pool, slot, NULL, &err));
+	for (unsigned int i = 0; i < HANDLES; i++) {
+		struct handle *h = &m->h[i];
+
+		if (!h->id)
+			continue;
+		while (h->pins--)
+			OK(capkm_pool_unpin(m->pool, h->id, &err));
+		if (!h->freed)
+			OK(capkm_pool_free(m->pool, h->id, &err));
+	}
+	for (unsigned int slot = 0; slot < SLOTS; slot++)
+		OK(capkm_pool_cleanup(m->pool, slot, &err));
+	d = t_domain_query_(m->cl);
+	if (m->pages->live || d.out_failures || d.out_buffers != m->pages_of_other->live)
+		wrong("left over: %u pages, failures %llu, buffers %llu", m->pages->live,
+		      d.out_failures, d.out_buffers);
+}
+
+static void everything(const struct areas *areas, u_int64_t seed)
+{
+	static const u_int64_t alignments[] = { 32, 256, 96 };
+	struct model *m = calloc(1, sizeof(*m));
+
+	T_AT;
+	seed_now = seed;
+	step_now = 0;
+	events = 0;
+	m->rng = seed;
+	m->cl = new_session();
+	m->pages = pages_new(alignments[seed % 3], PAGE_MAX, GPU);
+	m->pages_of_other = pages_new(64, 0, GPU);
+	m->pool = new_pool(m->cl, m->pages, areas);
+	m->other = new_pool(m->cl, m->pages_of_other, &slices);
+	OK(capkm_pool_alloc(m->other, 0, 100, &m->other_id, &err));
+	for (unsigned int i = 0; i < areas->len; i++)
+		m->caps |= !!areas->area[i].capacity;
+	while (step_now++ < OPS)
+		step(m);
+	/* Half of the runs end as they are. */
+	if (seed % 2)
+		finish(m);
+	else
+		for (unsigned int i = 0; i < GRAPHS; i++)
+			capkm_pool_pins_put(m->graph[i].pins);
+	capkm_pool_destroy(m->pool);
+	capkm_pool_destroy(m->other);
+	if (t_domain_query_(m->cl).out_buffers)
+		wrong("a pool leaves buffers");
+	pages_delete(m->pages);
+	pages_delete(m->pages_of_other);
+	t_close(m->cl);
+	free(m);
+}
+
+/* ---- the tests, for each way to serve sizes */
+
+FIXTURE(pool) { };
+FIXTURE_SETUP(pool) { }
+FIXTURE_TEARDOWN(pool) { }
+
+FIXTURE_VARIANT(pool)
 {
 	const struct areas *areas;
 };
 
-/* T-20 */
-FIXTURE_VARIANT_ADD(last_writer, slices)
+FIXTURE_VARIANT_ADD(pool, slices)
 {
 	.areas = &slices,
 };
 
-/* T-21 */
-FIXTURE_VARIANT_ADD(last_writer, exclusive)
+FIXTURE_VARIANT_ADD(pool, exclusive)
 {
 	.areas = &exclusive,
 };
 
-FIXTURE_VARIANT_ADD(last_writer, small)
+FIXTURE_VARIANT_ADD(pool, small)
 {
 	.areas = &small,
 };
 
-FIXTURE_VARIANT_ADD(last_writer, capped)
+FIXTURE_VARIANT_ADD(pool, capped)
 {
 	.areas = &capped,
 };
 
-/* T-20 T-21 T-22 T-23 T-24 */
-TEST_F_TIMEOUT(last_writer, holds, 3000)
+static void runs(const struct areas *areas,
+		 void (*run)(const struct areas *areas, u_int64_t seed))
 {
-	u_int64_t ops = t_param("CAPKM_TEST_OPS", 40 * OPS, 40 * OPS);
+	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 40 * OPS);
 	u_int64_t seed = t_param("CAPKM_TEST_SEED", 0, 0);
 
-	for (u_int64_t done = 0; done < ops; done += OPS)
-		property_run(variant->areas, seed++);
+	for (u_int64_t done = 0; done < n; done += OPS)
+		run(areas, seed++);
 	t_no_leaks();
+}
+
+/* T-20 (slices), T-21 (exclusive), T-22 T-23 T-24 */
+TEST_F_TIMEOUT(pool, last_writer, 3000)
+{
+	runs(variant->areas, last_writer);
+}
+
+/* CM-1 to CM-9, T-60 to T-72, T-76, T-78 */
+TEST_F_TIMEOUT(pool, everything, 3000)
+{
+	runs(variant->areas, everything);
 }
 
 TEST_HARNESS_MAIN
