@@ -164,14 +164,14 @@ while read -r member; do
 	wrong "$manual does not say what this is: $member"
 done <"$tmp/members"
 
-# What the README links to, and the two commands that it is about.
+# What the README links to, and the commands that it is about.
 grep -oE '\]\([A-Za-z][^):]*\)' README.md | tr -d ']()' | while read -r link; do
 	[ -e "$link" ] || echo "$link"
 done >"$tmp/links"
 while read -r link; do
 	wrong "README.md links to $link, which is not there"
 done <"$tmp/links"
-for command in 'make demo' 'make check'; do
+for command in 'make demo' 'make check' 'make example'; do
 	grep -q "^    $command\b" README.md || wrong "README.md does not show $command"
 done
 
