@@ -36,7 +36,7 @@ void capkm_slice_get(struct slice *s)
 
 bool capkm_slice_used(const struct slice *s)
 {
-	return s->user && (!s->user->freed || s->user->pins);
+	return s->user && (!s->user->freed || handle_pins(s->user));
 }
 
 int capkm_slice_shed(const struct slice *s, uint64_t bytes)

@@ -94,10 +94,10 @@ static int make_pins(struct part *part, struct capkm_pool_pins **out,
 
 	for_each_slice(s, page, a, part) {
 		n += s->touched;
-		if (s->touched && s->user->pins == UINT32_MAX)
+		if (s->touched && handle_pins(s->user) == UINT32_MAX)
 			return capkm_error_set(err, -EOVERFLOW, CAPKM_NO_INDEX, 0,
 				"%s: memory %" PRIu64 " is pinned %" PRIu32 " times",
-				call, s->user->id, s->user->pins);
+				call, s->user->id, UINT32_MAX);
 	}
 	*out = NULL;
 	if (!n)
@@ -117,7 +117,7 @@ static void end_slice(struct slice *s, struct capkm_pool_pins *pins)
 	if (h && s->free)
 		capkm_slice_get(s);
 	if (s->touched && pins) {
-		h->pins++;
+		h->graph_pins++;
 		pins->handles[pins->len++] = h->id;
 	}
 	s->touched = false;
@@ -179,9 +179,9 @@ void capkm_pool_pins_put(struct capkm_pool_pins *pins)
 	if (pins && !capkm_pool_lock(pool, "pool_pins_put", NULL)) {
 		for (i = 0; i < pins->len; i++) {
 			h = capkm_table_find(&pool->handles, pins->handles[i]);
-			if (!h || !h->pins)
+			if (!h)
 				continue;
-			h->pins--;
+			h->graph_pins--;
 			capkm_handle_settle(pool, h);
 		}
 		capkm_pool_unlock(pool);

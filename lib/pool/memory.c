@@ -8,10 +8,11 @@
 
 static int take(void *context, uint64_t bytes, uint64_t *address)
 {
-	void *p;
+	void *p = bytes > SIZE_MAX ? NULL :
+		aligned_alloc(ALIGNMENT, (size_t)bytes);
 
 	(void)context;
-	if (bytes > SIZE_MAX || posix_memalign(&p, ALIGNMENT, (size_t)bytes))
+	if (!p)
 		return -ENOMEM;
 	*address = uptr(p);
 	return 0;

@@ -105,7 +105,7 @@ void capkm_handle_settle(struct capkm_pool *pool, struct handle *h)
 {
 	struct slice *s = h->slice;
 
-	if (!h->freed || h->pins || (s && capkm_capture_keeps(s)))
+	if (!h->freed || handle_pins(h) || (s && capkm_capture_keeps(s)))
 		return;
 	if (s) {
 		s->user = NULL;
@@ -327,12 +327,12 @@ static int bind_wrong(const struct handle *from, const struct handle *to,
 
 	if (to->slice) {
 		why = "has memory";
-	} else if (to->pins) {
+	} else if (handle_pins(to)) {
 		why = "is still pinned from before the pool was reset";
 	} else if (!from->reservation) {
 		id = from->id;
 		why = "is not a reservation";
-	} else if (from->pins) {
+	} else if (handle_pins(from)) {
 		id = from->id;
 		why = "is a reservation that is pinned; unpin it first";
 	} else {
@@ -404,16 +404,16 @@ static int pin(struct capkm_pool *pool, uint64_t memory,
 	struct handle *h;
 	int rc = handle_any(pool, memory, "pool_pin", &h, err);
 
-	if (!rc && h->freed && !h->pins)
+	if (!rc && h->freed && !handle_pins(h))
 		rc = no_entry(err, "pool_pin", memory, "was freed");
 	if (!rc)
 		rc = handle_slice(pool, h, "pool_pin", err);
 	if (rc)
 		return rc;
-	if (h->pins == UINT32_MAX)
+	if (handle_pins(h) == UINT32_MAX)
 		return capkm_error_set(err, -EOVERFLOW, CAPKM_NO_INDEX, 0,
 			"pool_pin: memory %" PRIu64 " is pinned %" PRIu32 " times",
-			memory, h->pins);
+			memory, UINT32_MAX);
 	h->pins++;
 	return 0;
 }
@@ -440,7 +440,8 @@ static int unpin(struct capkm_pool *pool, uint64_t memory,
 		return rc;
 	if (!h->pins)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"pool_unpin: memory %" PRIu64 " is not pinned", memory);
+			"pool_unpin: memory %" PRIu64 " is not pinned%s", memory,
+			h->graph_pins ? ", but by a graph" : "");
 	h->pins--;
 	capkm_handle_settle(pool, h);
 	return 0;
@@ -472,7 +473,7 @@ static void slice_fill(const struct handle *h, struct capkm_pool_slice *out)
 	out->padding = padded - s->asked;
 	out->epoch = h->epoch;
 	out->slot = page->area->part->slot;
-	out->pins = h->pins;
+	out->pins = handle_pins(h);
 	out->touched = s->touched;
 }
 
@@ -488,6 +489,7 @@ int capkm_pool_find(struct capkm_pool *pool, uint64_t memory,
 		rc = capkm_pool_lock(pool, "pool_find", err);
 	if (rc)
 		return rc;
+	known = (struct capkm_pool_slice){ .sz = sz };
 	rc = handle_own(pool, memory, "pool_find", &h, err);
 	if (!rc)
 		rc = handle_slice(pool, h, "pool_find", err);

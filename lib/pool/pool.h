@@ -28,10 +28,17 @@ struct handle {
 	uint64_t id;
 	struct slice *slice;	/* NULL: none yet, or it was lost */
 	uint64_t epoch;		/* of the pool when it got the slice */
-	uint32_t pins;
+	uint32_t pins;		/* of callers */
+	uint32_t graph_pins;	/* of struct capkm_pool_pins */
 	bool freed;		/* by its owner; gone when nobody pins it */
 	bool reservation;	/* waits to be bound */
 };
+
+/* Both together are at most UINT32_MAX. */
+static inline uint32_t handle_pins(const struct handle *h)
+{
+	return h->pins + h->graph_pins;
+}
 
 struct slice {
 	TAILQ_ENTRY(slice) in_page;

@@ -8,7 +8,7 @@
 
 #define MIB		(1ull << 20)
 #define GIB		(1ull << 30)
-/* A preset plans for pages of at most that, and without page_max for less. */
+/* The largest page that sliced areas are planned for, and if page_max is not known. */
 #define PLAN_MAX	(1ull << 40)
 #define PLAN_UNKNOWN	(256 * MIB)
 #define PRESET_MAX	24u
@@ -40,7 +40,9 @@ static uint64_t plan_max(const struct capkm_pool *pool)
 
 	if (!pool->memory.page_max)
 		return PLAN_UNKNOWN;
-	return most < PLAN_MAX ? most : align_down(pool, PLAN_MAX);
+	if (most < PLAN_MAX || pool->memory.alignment > PLAN_MAX)
+		return most;
+	return align_down(pool, PLAN_MAX);
 }
 
 /*
