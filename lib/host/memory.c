@@ -231,7 +231,8 @@ int capkm_host_find(struct capkm_host *host,
 /*
  * Work could not be entered, so it has not run. If its outputs cannot be tainted
  * either, nothing on the host can be trusted: a fault needs no memory, for the
- * authority knows the slot.
+ * authority knows the slot. A second fault in a row would change nothing, also not for
+ * memory that is new since the first.
  */
 void capkm_host_lost(struct slot *slot, const struct capkm_claim *claims,
 		     uint32_t len, int rc, const char *text)
@@ -243,8 +244,10 @@ void capkm_host_lost(struct slot *slot, const struct capkm_claim *claims,
 	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
 		.kind = CAPKM_KIND_LAUNCH, .code = rc, .text = text);
 
-	if (capkm_taint(c, claims, len, 0, &cause, NULL, NULL))
-		capkm_stream_fault(c, &where, &cause, NULL, NULL, NULL);
+	if (!capkm_taint(c, claims, len, 0, &cause, NULL, NULL))
+		return;
+	capkm_context_renew(c, where.device, NULL, NULL);
+	capkm_stream_fault(c, &where, &cause, NULL, NULL, NULL);
 }
 
 int capkm_host_cleanup(struct capkm_host *host, uint64_t stream,
