@@ -4,8 +4,8 @@
 # The documents say what there is: each call is in the manual, with each errno that
 # the header names for it, and in a test; each limit, event and name of the ABI is in
 # the manual; each name in a page is in a header, what is linked to exists, the pages parse,
-# the pages on the design name each file of the engine, and the README's program
-# compiles (and runs, if the library has been built). That the pages parse is left
+# the pages on the design name each file of the engine, and the programs of the README
+# and of the page on memory compile (and print what is shown, if the library has been built). That the pages parse is left
 # out where python3-docutils or, for the manual pages, man is not installed.
 
 set -u
@@ -196,19 +196,34 @@ for file in kmod/engine/*.c; do
 		wrong "Documentation/design/overview.rst does not name $file"
 done
 
-awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$tmp/readme.c"
+# program NAME PAGE: $tmp/NAME.c, which the page has, becomes $tmp/NAME.
 flags=(-std=gnu11 -Wall -Wextra -Werror -Iinclude/uapi -Ilib/include)
-if [ ! -s "$tmp/readme.c" ]; then
-	wrong "README.md has no program"
-elif ! "${CC:-gcc}" "${flags[@]}" -c -o "$tmp/readme.o" "$tmp/readme.c"; then
-	wrong "README.md's program does not compile"
-elif [ -e "$O/lib/libcapkm.a" ]; then
-	"${CC:-gcc}" -o "$tmp/taste" "$tmp/readme.o" "$O/lib/libcapkm.a" -lpthread ||
-		wrong "README.md's program does not link"
+program() {
+	if [ ! -s "$tmp/$1.c" ]; then
+		wrong "$2 has no program"
+	elif ! "${CC:-gcc}" "${flags[@]}" -c -o "$tmp/$1.o" "$tmp/$1.c"; then
+		wrong "$2's program does not compile"
+	elif [ -e "$O/lib/libcapkm.a" ]; then
+		"${CC:-gcc}" -o "$tmp/$1" "$tmp/$1.o" "$O/lib/libcapkm.a" -lpthread && return 0
+		wrong "$2's program does not link"
+	fi
+	return 1
+}
+
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$tmp/taste.c"
+if program taste README.md; then
 	# What is shown but for who it was.
 	who='s/(taste\[[0-9]*\] uid [0-9]*,/(/'
 	CAPKM_DEVICE=embedded: "$tmp/taste" | sed "$who" >"$tmp/printed"
 	grep '^read: ' README.md | sed "$who" | cmp -s "$tmp/printed" - ||
 		wrong "README.md's program prints: $(cat "$tmp/printed")"
+fi
+
+memory=Documentation/userspace-api/memory.rst
+awk '/^\t#include/ { on = 1 } /^[^\t]/ { on = 0 } on { sub("^\t", ""); print }' "$memory" >"$tmp/memory.c"
+if program memory "$memory"; then
+	"$tmp/memory" >"$tmp/printed"
+	sed -n '/^It prints::/,$s/^\t//p' "$memory" | cmp -s "$tmp/printed" - ||
+		wrong "$memory's program prints: $(cat "$tmp/printed")"
 fi
 exit $failed
