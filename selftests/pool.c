@@ -1358,6 +1358,28 @@ TEST_F(pool, bound_in_the_capture)
 	FREE(n);
 }
 
+/* What is reserved in it can be bound when a graph has it */
+TEST_F(pool, bound_after_the_capture)
+{
+	struct capkm_pool_pins *pins;
+	uint64_t r, m;
+
+	POOL(32, SLICED(4096));
+	OK(capkm_pool_handle(self->p, &m, &err));
+	BEGIN;
+	r = RESERVE(100);
+	PRIMED;
+	END(&pins);
+	ASSERT_TRUE(has_pin(pins, r));
+	OK(capkm_pool_bind(self->p, r, m, &err));
+	ASSERT_EQ(1, SLICE(m).pins);
+	FREE(m);
+	ASSERT_EQ(100, STATS.used);
+	capkm_pool_pins_put(pins);
+	ASSERT_EQ(0, STATS.used);
+	REFUSED(-ENOENT, "was freed", capkm_pool_pin(self->p, m, &err));
+}
+
 /* ------------------------------------------------------------------- epoch */
 
 /* capkm_pool_reset(): the memory is lost, the ids stay wrong for good */
@@ -1406,8 +1428,8 @@ TEST_F(pool, reset)
 	ASSERT_EQ(64, SLICE(a).claim.end);
 	ASSERT_EQ(1, SLICE(ALLOC(32)).epoch);
 	/* Pins of a graph that is stale count for nothing. */
-	capkm_pool_pins_put(pins);
 	GONE(t, "was freed, or never");
+	capkm_pool_pins_put(pins);
 	FREE(c);
 	FREE(r);
 	FREE(a);

@@ -12,8 +12,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/*
+ * On slices, not on handles: a reservation can be bound when its slice is pinned. A
+ * slice that is pinned stays where it is until the pool is reset.
+ */
 struct capkm_pool_pins {
 	struct capkm_pool *pool;
+	uint64_t epoch;
+	struct slice **slices;
 	uint32_t len;
 	uint64_t handles[];
 };
@@ -103,10 +109,15 @@ static int make_pins(struct part *part, struct capkm_pool_pins **out,
 	if (!n)
 		return 0;
 	*out = calloc(1, sizeof(**out) + n * sizeof(*(*out)->handles));
-	if (!*out)
+	if (*out)
+		(*out)->slices = calloc(n, sizeof(*(*out)->slices));
+	if (!*out || !(*out)->slices) {
+		free(*out);
 		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
 				       "%s: out of memory", call);
+	}
 	(*out)->pool = part->pool;
+	(*out)->epoch = part->pool->epoch;
 	return 0;
 }
 
@@ -117,7 +128,8 @@ static void end_slice(struct slice *s, struct capkm_pool_pins *pins)
 	if (h && s->free)
 		capkm_slice_get(s);
 	if (s->touched && pins) {
-		h->graph_pins++;
+		s->graph_pins++;
+		pins->slices[pins->len] = s;
 		pins->handles[pins->len++] = h->id;
 	}
 	s->touched = false;
@@ -172,19 +184,20 @@ const uint64_t *capkm_pool_pins_list(const struct capkm_pool_pins *pins,
 
 void capkm_pool_pins_put(struct capkm_pool_pins *pins)
 {
-	struct capkm_pool *pool = pins ? pins->pool : NULL;
-	struct handle *h;
+	struct slice *s;
 	uint32_t i;
 
-	if (pins && !capkm_pool_lock(pool, "pool_pins_put", NULL)) {
-		for (i = 0; i < pins->len; i++) {
-			h = capkm_table_find(&pool->handles, pins->handles[i]);
-			if (!h)
-				continue;
-			h->graph_pins--;
-			capkm_handle_settle(pool, h);
+	if (!pins)
+		return;
+	if (!capkm_pool_lock(pins->pool, "pool_pins_put", NULL)) {
+		for (i = 0; i < pins->len && pins->epoch == pins->pool->epoch;
+		     i++) {
+			s = pins->slices[i];
+			s->graph_pins--;
+			capkm_handle_settle(pins->pool, s->user);
 		}
-		capkm_pool_unlock(pool);
+		capkm_pool_unlock(pins->pool);
 	}
+	free(pins->slices);
 	free(pins);
 }

@@ -327,12 +327,12 @@ static int bind_wrong(const struct handle *from, const struct handle *to,
 
 	if (to->slice) {
 		why = "has memory";
-	} else if (handle_pins(to)) {
+	} else if (to->pins) {
 		why = "is still pinned from before the pool was reset";
 	} else if (!from->reservation) {
 		id = from->id;
 		why = "is not a reservation";
-	} else if (handle_pins(from)) {
+	} else if (from->pins) {
 		id = from->id;
 		why = "is a reservation that is pinned; unpin it first";
 	} else {
@@ -441,7 +441,7 @@ static int unpin(struct capkm_pool *pool, uint64_t memory,
 	if (!h->pins)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"pool_unpin: memory %" PRIu64 " is not pinned%s", memory,
-			h->graph_pins ? ", but by a graph" : "");
+			handle_pins(h) ? ", but by a graph" : "");
 	h->pins--;
 	capkm_handle_settle(pool, h);
 	return 0;

@@ -28,17 +28,10 @@ struct handle {
 	uint64_t id;
 	struct slice *slice;	/* NULL: none yet, or it was lost */
 	uint64_t epoch;		/* of the pool when it got the slice */
-	uint32_t pins;		/* of callers */
-	uint32_t graph_pins;	/* of struct capkm_pool_pins */
+	uint32_t pins;		/* of callers; graphs pin the slice */
 	bool freed;		/* by its owner; gone when nobody pins it */
 	bool reservation;	/* waits to be bound */
 };
-
-/* Both together are at most UINT32_MAX. */
-static inline uint32_t handle_pins(const struct handle *h)
-{
-	return h->pins + h->graph_pins;
-}
 
 struct slice {
 	TAILQ_ENTRY(slice) in_page;
@@ -48,10 +41,17 @@ struct slice {
 	uint64_t asked;		/* by the handle that has it */
 	/* NULL, or while a capture keeps the slice perhaps one that was freed. */
 	struct handle *user;
+	uint32_t graph_pins;	/* of struct capkm_pool_pins */
 	bool free;		/* may be handed out */
 	bool touched;		/* by the capture that is armed */
 };
 TAILQ_HEAD(slice_list, slice);
+
+/* At most UINT32_MAX. */
+static inline uint32_t handle_pins(const struct handle *h)
+{
+	return h->pins + (h->slice ? h->slice->graph_pins : 0);
+}
 
 struct page {
 	TAILQ_ENTRY(page) in_area;	/* in the order in which they came */

@@ -132,6 +132,7 @@ static void assert_slice(const struct slice *s)
 	assert(s->free || capkm_slice_used(s) || capkm_capture_keeps(s));
 	assert(!s->touched || (h && s->page->area->part->capture));
 	assert(!h || s->asked <= s->bytes);
+	assert(!s->graph_pins || (h && !s->free));
 }
 
 /* Slices tile the page. */

@@ -397,7 +397,7 @@ CAPKM_API int capkm_pool_capture_end(struct capkm_pool *pool, uint32_t slot,
 				     struct capkm_pool_pins **pins,
 				     struct capkm_error *err);
 
-/* Handles of the slices, valid as long as the pins. NULL has none. */
+/* Handles of the slices, valid as long as the pins, or until they are bound. NULL has none. */
 CAPKM_API const uint64_t *
 capkm_pool_pins_list(const struct capkm_pool_pins *pins, uint32_t *len);
 
