@@ -154,7 +154,7 @@ void capkm_recording_drop(struct slot *slot)
 	struct recording *rec = detach(slot);
 
 	/* In a child the cache's lock may be held by nobody that there is. */
-	if (!capkm_inherited(host->c)) {
+	if (!capkm_host_inherited(host)) {
 		capkm_pool_capture_end(host->pool, slot->index, NULL, NULL);
 		capkm_pool_capture_end(host->metadata, slot->index, NULL, NULL);
 		capkm_cache_discard(host->cache, rec->window);
@@ -168,10 +168,11 @@ void capkm_graph_put(struct capkm_host *host, struct graph *g)
 {
 	if (--g->refs)
 		return;
-	if (g->authority)
-		capkm_graph_destroy(host->c, g->authority, NULL);
-	if (!capkm_inherited(host->c))
+	if (!capkm_host_inherited(host)) {
+		if (g->authority)
+			capkm_graph_destroy(host->c, g->authority, NULL);
 		capkm_cache_release(host->cache, g->id);
+	}
 	capkm_pool_pins_put(g->pins);
 	capkm_pool_pins_put(g->metadata_pins);
 	while (g->uses_len) {

@@ -10,13 +10,19 @@
 #define CACHE_ENTRIES	512u
 #define METADATA_PAGE	(64ull << 10)
 
+bool capkm_host_inherited(const struct capkm_host *host)
+{
+	return capkm_inherited(host->c) ||
+	       host->c->generation != host->generation;
+}
+
 int capkm_host_enter(struct capkm_host *host, const char *call,
 		     struct capkm_error *err)
 {
-	int rc = capkm_not_inherited(host->c, call, err);
-
-	if (rc)
-		return rc;
+	if (capkm_host_inherited(host))
+		return capkm_error_set(err, -ECANCELED, CAPKM_NO_INDEX, 0,
+			"%s: the executor was inherited through fork and belongs to the parent; make one in this process",
+			call);
 	if (capkm_host_is_inside(host))
 		return capkm_error_set(err, -EDEADLK, CAPKM_NO_INDEX, 0,
 			"%s: called by a function that the executor runs; it would wait for itself",
@@ -259,6 +265,7 @@ int capkm_host_create(struct capkm *c, const struct capkm_host_opts *opts,
 				       "host_create: out of memory");
 	}
 	host->c = c;
+	host->generation = c->generation;
 	host->slots_len = slots;
 	host->queue_max = o.queue_max ? o.queue_max : QUEUE_MAX;
 	pthread_mutex_init(&host->lock, NULL);
@@ -314,8 +321,9 @@ static void abort_windows(struct capkm_host *host)
 
 		if (!is_origin(slot))
 			continue;
-		capkm_window_abort(host->c, &where, slot->recording->window,
-				   NULL, NULL);
+		if (!capkm_host_inherited(host))
+			capkm_window_abort(host->c, &where,
+					   slot->recording->window, NULL, NULL);
 		capkm_recording_drop(slot);
 	}
 }
@@ -330,7 +338,7 @@ static void slot_free(struct capkm_host *host, struct slot *slot)
 	}
 	capkm_drop_destroy(slot->drops);
 	/* A child's would wait for threads that wait in the parent. */
-	if (!capkm_inherited(host->c))
+	if (!capkm_host_inherited(host))
 		pthread_cond_destroy(&slot->work);
 	free(slot);
 }
@@ -347,7 +355,7 @@ void capkm_host_destroy(struct capkm_host *host)
 
 	if (!host)
 		return;
-	if (!capkm_inherited(host->c))
+	if (!capkm_host_inherited(host))
 		stop(host);
 	abort_windows(host);
 	for (i = 0; i < host->slots_len; i++)
@@ -358,7 +366,7 @@ void capkm_host_destroy(struct capkm_host *host)
 	for (at = 0; (k = capkm_table_next(&host->kernels, &at));)
 		capkm_kernel_put(k);
 	capkm_memory_reset(host);
-	if (!capkm_inherited(host->c)) {
+	if (!capkm_host_inherited(host)) {
 		pthread_mutex_destroy(&host->lock);
 		pthread_cond_destroy(&host->progress);
 	}

@@ -144,6 +144,7 @@ struct slot {
 
 struct capkm_host {
 	struct capkm *c;
+	uint64_t generation;		/* of the process that made it, see fork.c */
 	struct capkm_pool *pool;	/* one slot of it for each of ours */
 	struct capkm_pool *metadata;	/* the same, for the cache */
 	struct capkm_cache *cache;
@@ -165,6 +166,11 @@ struct capkm_host {
 int capkm_host_enter(struct capkm_host *host, const char *call,
 		     struct capkm_error *err);
 void capkm_host_leave(struct capkm_host *host);
+/*
+ * Is this a child of the process that made the executor? Also when it has joined the
+ * session: the threads are the parent's, and so is all that the authority knows.
+ */
+bool capkm_host_inherited(const struct capkm_host *host);
 /*
  * The slot that serves a stream, whose thread runs; @stream: 0 becomes the current
  * one. -EPERM, -ENOENT, -EAGAIN, -ENOMEM, -EDQUOT.

@@ -21,7 +21,7 @@ static void give_back(struct capkm_host *host, struct memory *m)
 {
 	if (m->pooled)
 		capkm_pool_free(host->pool, m->pooled, NULL);
-	else if (m->claim.buffer)
+	else if (m->claim.buffer && !capkm_host_inherited(host))
 		capkm_buffer_close(host->c, m->claim.buffer, NULL);
 	m->pooled = 0;
 	m->claim.buffer = 0;

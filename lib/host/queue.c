@@ -322,17 +322,30 @@ static void *serve(void *context)
 	return NULL;
 }
 
-/* Signals are the program's: its own threads take them. */
+/* Those that a thread's own instruction causes are for the thread. */
+static void fill_signals(sigset_t *set)
+{
+	static const int own[] = {
+		SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT
+	};
+	size_t i;
+
+	sigfillset(set);
+	for (i = 0; i < sizeof(own) / sizeof(*own); i++)
+		sigdelset(set, own[i]);
+}
+
+/* Other signals are the program's: its own threads take them. */
 int capkm_slot_start(struct slot *slot)
 {
-	sigset_t all, old;
+	sigset_t most, old;
 	char name[16];
 	int rc;
 
 	if (slot->running)
 		return 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	fill_signals(&most);
+	pthread_sigmask(SIG_SETMASK, &most, &old);
 	rc = pthread_create(&slot->thread, NULL, serve, slot);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
