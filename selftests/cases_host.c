@@ -35,7 +35,7 @@ TEST_F(cases_host, c23_second_end)
 {
 	static const uint64_t who[] = { 1, 33, 2, 1 };
 	struct ex *x = &self->x;
-	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 0), g, again, w;
+	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 0), g = 0, again, w;
 
 	for (int how = 0; how < 2; how++) {
 		w = h_record(x, 1);

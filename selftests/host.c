@@ -3203,7 +3203,7 @@ static int fn_doomed(const struct capkm_host_call *call)
 	store(&d->told->ready, 1);
 	switch (d->how) {
 	case SELF_KILL: raise(SIGKILL); break;
-	case SEGFAULT: signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); break;
+	case SEGFAULT: *(volatile int *)call->bytes[0] = 1; break;
 	case EXIT: syscall(SYS_exit_group, 3); break;
 	case JUMP: longjmp(elsewhere, 1);
 	case REST: rest();

@@ -15,7 +15,7 @@
 /* Options on the spot. */
 #define WITH(type, ...) (&(type)CAPKM_OPTS(type, __VA_ARGS__))
 
-static struct capkm_error err T_UNUSED = CAPKM_OPTS(struct capkm_error);
+static __thread struct capkm_error err T_UNUSED = CAPKM_OPTS(struct capkm_error);
 
 /* A call that goes well, and one that does not; if it is otherwise, the text is shown. */
 #define OK(call) do {							\
