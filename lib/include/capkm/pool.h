@@ -147,8 +147,9 @@ struct capkm_pool_opts {
  * Allocates no page yet.
  *
  * Return: 0; -EINVAL (no areas, a size of 0, a slice larger than its page, a cap
- * smaller than the alignment, a page larger than the backend's), -EMSGSIZE (too
- * many areas), -EOVERFLOW, -ENOSPC (pools of one process), -ENOMEM, -E2BIG
+ * smaller than the alignment, a page larger than the backend's, more slots than the
+ * session has), -EMSGSIZE (too many areas), -EOVERFLOW, -ENOSPC (pools of one
+ * process), -ENOMEM, -E2BIG
  */
 CAPKM_API int capkm_pool_create(struct capkm *c,
 				const struct capkm_pool_memory *memory,
