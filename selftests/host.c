@@ -5,6 +5,7 @@
  */
 #include "host_test.h"
 
+#include <sched.h>
 #include <setjmp.h>
 
 FIXTURE(host)
@@ -244,13 +245,14 @@ TEST_F(host, t105_sw_many_launches_with_metadata)
 	int ran;
 
 	for (size_t n = 0; n < ARRAY_SIZE(entries); n++) {
-		uint64_t in, m, k, g = 0;
+		uint64_t in, m, k, g = 0, other;
 
 		recreate(self, WITH(struct capkm_host_opts, .cache_entries = entries[n]));
 		ran = 0;
 		k = h_kernel(x, "step", fn_step, &ran);
 		in = h_alloc_bytes(x, 1, sizeof(uint64_t) * WIDE);
 		m = h_alloc_bytes(x, 1, sizeof(uint64_t) * WIDE);
+		other = h_alloc(x, 1);
 		feed(_metadata, x, in, 17);
 		/* Twice: as the warm-up, and recorded. */
 		for (int record = 0; record < 2; record++) {
@@ -285,6 +287,10 @@ TEST_F(host, t105_sw_many_launches_with_metadata)
 			steps_are(_metadata, x, m, 17 + 2 * i);
 			ASSERT_EQ(STEPS * (1 + (int)i), load(&ran));
 			feed(_metadata, x, in, 19 + 2 * i);
+			/* CM-14: what others need metadata for does not get this one's. */
+			for (uint64_t v = 0; v < 600; v++)
+				h_set(x, 1, other, v * i);
+			OK(capkm_host_cleanup(x->h, 1, &err));
 		}
 		h_destroy(x, g);
 	}
@@ -829,6 +835,9 @@ TEST_F(host, t108_sw_write_of_the_owner)
 {
 	struct ex *x = &self->x;
 	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 6), d[2], data[N] = { 0 }, w, g;
+	struct capkm_report reports[2];
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer, .reports = reports,
+					   .reports_len = 2);
 	struct capkm_host_write writes[2];
 	struct capkm_report r;
 	uint32_t result = 77;
@@ -853,9 +862,15 @@ TEST_F(host, t108_sw_write_of_the_owner)
 	/* CW-26: it goes on recording, and nothing runs. */
 	h_add(x, 1, in, out, 1);
 	ASSERT_EQ(2, t_window(self->a, w).q.out_launches);
-	h_end_refused(x, 1);
+	REFUSED(-ESTALE, capkm_host_graph_end(x->h, 1, &g, &a, &err));
+	BEGINS("end_capture: ");
 	SAYS("cannot be sealed");
 	ASSERT_NE(NULL, strchr(err.text, '\n'));
+	ASSERT_EQ(0, g);
+	ASSERT_EQ(CAPKM_REFUSED, a.out_result);
+	ASSERT_EQ(2, a.out_reports);
+	ASSERT_EQ(w, reports[0].window);
+	ASSERT_EQ(r.failure, reports[1].failure);
 	ASSERT_EQ(0, load(&x->ran));
 	h_is_tainted(x, out, CAPKM_KIND_REFUSED);
 	h_is_tainted(x, in, CAPKM_KIND_REFUSED);
@@ -1170,7 +1185,9 @@ TEST_F(host, t117_sw_profile)
 }
 
 /* A window that another thread of the program takes away, from under the executor. */
-static void is_taken_away(struct __test_metadata *_metadata, SELF *self, bool abort,
+enum taking { ABANDONED, ABORTED, STREAM_DESTROYED };
+
+static void is_taken_away(struct __test_metadata *_metadata, SELF *self, enum taking how,
 			  bool member)
 {
 	struct ex *x = &self->x;
@@ -1186,11 +1203,13 @@ static void is_taken_away(struct __test_metadata *_metadata, SELF *self, bool ab
 		OK(capkm_host_event_wait(x->h, 2, &e, &err));
 		s = 2;
 	}
-	if (abort)
+	if (how == ABORTED)
 		OK(capkm_window_abort(self->a->c, &(struct capkm_where){ .stream = 1 }, w,
 				      NULL, &err));
-	else
+	else if (how == ABANDONED)
 		OK(capkm_window_abandon(self->a->c, w, &err));
+	else
+		ASSERT_EQ(1, t_destroy_stream(self->a, 1));
 	/* Whoever records must not go on as if nothing had happened. */
 	for (int i = 0; i < 2; i++)
 		REFUSED(-ECANCELED, h_try_launch(x, s, x->add, 1, ARGS(W(b), R(in)), 0).rc);
@@ -1200,7 +1219,7 @@ static void is_taken_away(struct __test_metadata *_metadata, SELF *self, bool ab
 	ASSERT_EQ(0, h_pool(x, 1).capture);
 	ASSERT_EQ(0, h_stats(x).recording);
 	ASSERT_EQ(0, h_stats(x).graphs);
-	h_is_tainted(x, a, abort ? CAPKM_KIND_ABORTED : CAPKM_KIND_ABANDONED);
+	h_is_tainted(x, a, how == ABANDONED ? CAPKM_KIND_ABANDONED : CAPKM_KIND_ABORTED);
 	ASSERT_EQ(ran, load(&x->ran));
 	/* Then the slots are as new. */
 	h_add(x, s, b, in, 1);
@@ -1212,20 +1231,89 @@ static void is_taken_away(struct __test_metadata *_metadata, SELF *self, bool ab
 	h_destroy(x, g);
 }
 
-TEST_F(host, taken_away_by_abandon)
+TEST_F(host, taken_away)
 {
-	is_taken_away(_metadata, self, false, false);
-}
-
-TEST_F(host, taken_away_by_abort)
-{
-	is_taken_away(_metadata, self, true, false);
+	is_taken_away(_metadata, self, ABANDONED, false);
+	is_taken_away(_metadata, self, ABORTED, false);
+	is_taken_away(_metadata, self, STREAM_DESTROYED, false);
 }
 
 TEST_F(host, taken_away_from_a_member)
 {
-	is_taken_away(_metadata, self, false, true);
-	is_taken_away(_metadata, self, true, true);
+	is_taken_away(_metadata, self, ABANDONED, true);
+	is_taken_away(_metadata, self, ABORTED, true);
+	is_taken_away(_metadata, self, STREAM_DESTROYED, true);
+}
+
+/* By a thread that does nothing else, at any moment. */
+struct thief {
+	SELF *self;
+	int stop, taken;
+	pthread_t thread;
+};
+
+static void *take_away(void *arg)
+{
+	struct thief *t = arg;
+	struct capkm *c = t->self->a->c;
+	const struct capkm_where where = { .stream = 1 };
+	uint64_t w;
+
+	while (!load(&t->stop)) {
+		struct capkm_stream_query q = { .size = sizeof(q), .place.stream = 1 };
+
+		if (capkm_stream_query(c, &q, NULL) || !q.out_window)
+			continue;
+		if (q.out_window % 2 ? !capkm_window_abandon(c, q.out_window, NULL) :
+		    !capkm_window_abort(c, &where, 0, &w, NULL) && w)
+			store(&t->taken, load(&t->taken) + 1);
+		/* The next ones may live. */
+		usleep(q.out_window % 7 * 50);
+	}
+	return NULL;
+}
+
+TEST_F(host, taken_away_at_any_time)
+{
+	struct ex *x = &self->x;
+	struct thief thief = { .self = self };
+	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 0), want = 0, g;
+	int graphs = 0;
+
+	ASSERT_EQ(0, pthread_create(&thief.thread, NULL, take_away, &thief));
+	for (uint64_t i = 0; load(&thief.taken) < 100 || graphs < 50; i++) {
+		bool well = !capkm_host_graph_prepare(x->h, 1, NULL, NULL, NULL) &&
+			    !capkm_host_graph_begin(x->h, 1, NULL);
+
+		for (int n = 0; n < 3; n++) {
+			struct h_launched l = h_try_launch(x, 1, x->add, 1000 + i + n,
+							   ARGS(W(out), R(in)), 0);
+
+			ASSERT_TRUE(!l.rc || l.rc == -ECANCELED);
+			if (!l.rc && l.result == CAPKM_CLEAN)
+				want = 1005 + i + n;
+			well &= !l.rc;
+			sched_yield();
+		}
+		if (capkm_host_graph_end(x->h, 1, &g, NULL, NULL)) {
+			ASSERT_EQ(0, g);
+			h_write(x, 1, out, want = i);
+			h_is(x, 1, out, want);
+			continue;
+		}
+		/* What did not go well must not be a graph. */
+		ASSERT_TRUE(well);
+		graphs++;
+		h_write(x, 1, out, 0);
+		h_replay(x, 1, g);
+		h_is(x, 1, out, 1007 + i);
+		h_destroy(x, g);
+	}
+	store(&thief.stop, 1);
+	pthread_join(thief.thread, NULL);
+	h_abort(x, 1);
+	ASSERT_EQ(0, h_pool(x, 1).capture);
+	ASSERT_EQ(0, h_stats(x).prepared + h_stats(x).recording + h_stats(x).graphs);
 }
 
 /* Taken away in the warm-up: there is nothing to begin, and all can be done again. */
@@ -1971,6 +2059,210 @@ TEST_F(host, input_stays_in_progress)
 	t_close(b);
 }
 
+/* ------------------------------------------------------------------- no memory */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define FAILING_MALLOC 1
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+#endif
+
+/* The n-th allocation from now on fails, and maybe all after it; 0: none does. */
+static int fail_malloc;
+static bool fail_for_ever;
+
+static T_UNUSED bool fails(void)
+{
+	int n = load(&fail_malloc), next;
+
+	do {
+		next = n > 1 ? n - 1 : n && fail_for_ever;
+	} while (n && !__atomic_compare_exchange_n(&fail_malloc, &n, next, false,
+						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	return n == 1;
+}
+
+#ifdef FAILING_MALLOC
+void *malloc(size_t n)
+{
+	return fails() ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+	return fails() ? NULL : __libc_realloc(p, n);
+}
+
+int posix_memalign(void **p, size_t alignment, size_t n)
+{
+	if (fails())
+		return ENOMEM;
+	*p = __libc_memalign(alignment, n);
+	return *p ? 0 : ENOMEM;
+}
+#endif
+
+/*
+ * A bit of everything, of which each call may fail. Wherever it does: what can be read
+ * is what was issued last.
+ */
+struct poor {
+	struct ex x;
+	uint64_t in, tmp, out, want, fails;
+	int wrong, graphs;
+	bool over;		/* there were less allocations than that */
+};
+
+static void look(struct poor *p)
+{
+	uint64_t data[N];
+
+	if (!h_try_read(&p->x, 1, p->out, data) && data[N - 1] != p->want)
+		p->wrong++;
+}
+
+static void poor_eager(struct poor *p)
+{
+	struct ex *x = &p->x;
+
+	if (!h_try_launch(x, 1, x->add, 1, ARGS(W(p->tmp), R(p->in)), 0).rc &&
+	    !h_try_launch(x, 2, x->add, 1, ARGS(W(p->out), R(p->tmp)), 0).rc)
+		p->want = 7;
+	look(p);
+	if (!h_try_launch(x, 2, p->fails, 0, ARGS(W(p->tmp)), 0).rc &&
+	    !h_try_launch(x, 1, x->add, 0, ARGS(W(p->out), R(p->tmp)), 0).rc)
+		p->want = 0xdead;	/* never */
+	look(p);
+	if (!h_try_write(x, 1, p->out, 3).rc)
+		p->want = 3;
+	look(p);
+}
+
+static void poor_graph(struct poor *p)
+{
+	struct capkm_host_event e;
+	struct ex *x = &p->x;
+	struct h_launched l[2] = { { -1, 0 }, { -1, 0 } };
+	uint64_t g = 0, late = 0;
+
+	if (!capkm_host_graph_prepare(x->h, 1, NULL, NULL, NULL))
+		capkm_host_graph_begin(x->h, 1, NULL);
+	if (h_stats_(x).recording) {
+		if (!capkm_host_event_record(x->h, 1, &e, NULL))
+			capkm_host_event_wait(x->h, 2, &e, NULL);
+		capkm_host_alloc(x->h, 1, SIZE, 0, &late, NULL);
+		l[0] = h_try_launch(x, 1, x->add, 10, ARGS(W(p->tmp), R(p->in)), 0);
+		l[1] = h_try_launch(x, 1, x->add, 20, ARGS(W(p->out), R(p->tmp)), 0);
+		if (late)
+			capkm_host_free(x->h, late, NULL);
+	}
+	if (capkm_host_graph_end(x->h, 1, &g, NULL, NULL)) {
+		capkm_host_graph_abort(x->h, 1, NULL);
+		if (g)
+			p->wrong++;
+		look(p);
+		return;
+	}
+	/* A graph that lacks a launch must not have been made. */
+	if (l[0].rc || l[1].rc)
+		p->wrong++;
+	look(p);
+	p->graphs++;
+	for (int i = 0; i < 2; i++) {
+		struct h_launched r = h_try_replay(x, 1 + i, g);
+
+		if (!r.rc && r.result == CAPKM_CLEAN)
+			p->want = 35;
+		look(p);
+	}
+	capkm_host_graph_destroy(x->h, g, NULL);
+}
+
+static void be_poor(struct poor *p, struct cl *cl, uint64_t n, bool engine)
+{
+	struct ex *x = &p->x;
+	uint64_t before;
+
+	h_create_(x, cl, NULL);
+	p->fails = h_kernel_(x, "fail", fn_fail, NULL);
+	p->in = h_new_(x, 1, 5);
+	p->tmp = h_new_(x, 1, 0);
+	p->out = h_new_(x, 2, p->want = 1);
+	h_sync_(x, 1);
+	h_sync_(x, 2);
+	before = capkm_test_alloc_count();
+	if (engine)
+		capkm_test_fail_alloc(n);
+	else
+		store(&fail_malloc, n);
+	poor_eager(p);
+	poor_graph(p);
+	capkm_host_sync(x->h, 1, NULL);
+	capkm_host_sync(x->h, 2, NULL);
+	capkm_test_fail_alloc(0);
+	p->over = engine ? capkm_test_alloc_count() - before < n :
+			   load(&fail_malloc) > fail_for_ever;
+	store(&fail_malloc, 0);
+	if (t_domain_query_(cl).out_faulted)
+		renew(x);
+	/* With memory everything is as it should be. */
+	h_write_(x, 1, p->in, 5);
+	h_write_(x, 1, p->tmp, 5);
+	h_write_(x, 1, p->out, p->want = 2);
+	poor_eager(p);
+	p->graphs = 0;
+	poor_graph(p);
+	h_is_(x, 1, p->out, 35);
+	if (p->graphs != 1)
+		p->wrong++;
+	capkm_host_destroy(x->h);
+	t_is_empty_(cl);
+}
+
+static void every_allocation(struct __test_metadata *_metadata, SELF *self, bool engine)
+{
+	struct poor p;
+	uint64_t n = 0;
+
+	capkm_host_destroy(self->x.h);
+	do {
+		p = (struct poor){ .wrong = 0 };
+		T_AT;
+		be_poor(&p, self->a, ++n, engine);
+		ASSERT_EQ(0, p.wrong) {
+			TH_LOG("allocation %" PRIu64, n);
+		}
+	} while (!p.over);
+	h_create(&self->x, self->a, NULL);
+	TH_LOG("%" PRIu64 " allocations", n - 1);
+}
+
+/* Each allocation of the authority fails, one after the other. */
+TEST_F_TIMEOUT(host, no_memory_in_the_authority, 120)
+{
+	if (!t_embedded())
+		SKIP(return, "needs the engine's hooks");
+	every_allocation(_metadata, self, true);
+}
+
+/* Each of the process, be it the library's or a new thread's; then all from it on. */
+TEST_F_TIMEOUT(host, no_memory_in_the_process, 120)
+{
+#ifndef FAILING_MALLOC
+	SKIP(return, "the sanitizer has malloc() for itself");
+#endif
+	every_allocation(_metadata, self, false);
+	fail_for_ever = true;
+	every_allocation(_metadata, self, false);
+}
+
 /* ------------------------------------------------------------------- wrong calls */
 
 /* Ranges that are not of the memory: which one is wrong is said, and nothing runs. */
@@ -2052,6 +2344,10 @@ TEST_F(host, wrong_values)
 	SAYS("overlap");
 	REFUSED(-EINVAL, capkm_host_copy(x->h, 1, &a, &a, NULL, &err));
 	REFUSED(-EINVAL, capkm_host_copy(x->h, 1, &a, &c, NULL, &err));
+	REFUSED(-EINVAL, capkm_host_read(x->h, 1, &a, (char[SIZE]){ 0 },
+		WITH(struct capkm_read_opts, .copy = (void *)fn_set), &err));
+	REFUSED(-EINVAL, capkm_host_read(x->h, 1, &a, (char[SIZE]){ 0 },
+		WITH(struct capkm_read_opts, .flags = 1u << 9), &err));
 	big = h_alloc_bytes(x, 1, 2 * SIZE);
 	REFUSED(-EINVAL, capkm_host_copy(x->h, 1, &(struct capkm_host_range){ big, 0, 0 },
 					 &(struct capkm_host_range){ in, 0, 0 }, NULL, &err));
@@ -2839,7 +3135,238 @@ TEST_F(host, failure_on_a_member)
 	h_is(x, 2, out, 1);
 }
 
+/*
+ * On a member too: what was allocated and freed there in the window is the graph's, and
+ * so is the metadata of its launches.
+ */
+TEST_F(host, memory_of_a_member)
+{
+	struct ex *x = &self->x;
+	uint64_t in, out, t, other[8], g;
+	struct capkm_host_event e;
+
+	for (int cache = 0; cache < 2; cache++) {
+		recreate(self, WITH(struct capkm_host_opts,
+				    .cache_entries = cache ? 4 : CAPKM_HOST_NO_CACHE));
+		in = h_new(x, 1, 5);
+		out = h_new(x, 1, 0);
+		h_record(x, 1);
+		OK(capkm_host_event_record(x->h, 1, &e, &err));
+		OK(capkm_host_event_wait(x->h, 2, &e, &err));
+		t = h_alloc(x, 2);
+		h_add(x, 2, t, in, 1000);
+		h_add(x, 2, out, t, 10000);
+		h_free(x, t);
+		for (int i = 0; i < 4; i++)
+			other[i] = h_alloc(x, 2);
+		g = h_end(x, 1);
+		for (int i = 4; i < 8; i++)
+			other[i] = h_alloc(x, 2);
+		for (uint64_t v = 0; v < 200; v++)
+			h_set(x, 2, other[v % 8], v);
+		OK(capkm_host_cleanup(x->h, 2, &err));
+		h_replay(x, 1, g);
+		h_is(x, 1, out, 11005);
+		for (int i = 0; i < 8; i++)
+			h_is(x, 2, other[i], 192 + i);
+	}
+}
+
 /* --------------------------------------------------------------------- the whole */
+
+/*
+ * CM-8: the warm-up leaves as much memory as the recorded run asks for, though it never
+ * had all of it at once.
+ */
+TEST_F(host, warm_up_leaves_enough_memory)
+{
+	struct ex *x = &self->x;
+	uint64_t in = h_new(x, 1, 0), out = h_new(x, 1, 0), last, t, g;
+	struct capkm_pool_stats before, after;
+
+	h_prepare(x, 1);
+	for (int recorded = 0; recorded < 2; recorded++) {
+		last = in;
+		for (int i = 0; i < 10; i++) {
+			t = h_alloc(x, 1);
+			h_add(x, 1, t, last, 1);
+			if (last != in)
+				h_free(x, last);
+			last = t;
+		}
+		h_add(x, 1, out, last, 1);
+		h_free(x, last);
+		if (recorded)
+			break;
+		h_is(x, 1, out, 11);
+		h_begin(x, 1);
+		before = h_pool(x, 1);
+	}
+	after = h_pool(x, 1);
+	ASSERT_EQ(before.grown, after.grown);
+	ASSERT_EQ(before.bytes, after.bytes);
+	g = h_end(x, 1);
+	h_write(x, 1, in, 100);
+	h_replay(x, 1, g);
+	h_is(x, 1, out, 111);
+}
+
+/* An input that is freed before the end: the graph is one, and cannot be replayed. */
+TEST_F(host, input_is_freed_while_it_records)
+{
+	struct ex *x = &self->x;
+	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 3), next, g;
+
+	h_record(x, 1);
+	h_add(x, 1, out, in, 1);
+	h_free(x, in);
+	next = h_alloc(x, 1);
+	g = h_end(x, 1);
+	h_set(x, 1, next, 50);
+	REFUSED(-ESTALE, capkm_host_graph_replay(x->h, 1, g, NULL, &err));
+	SAYS("freed");
+	h_is(x, 1, out, 3);
+	h_is(x, 1, next, 50);
+}
+
+/* Streams of STREAM_CREATE: one's own, somebody else's, and one that is gone. */
+TEST_F(host, created_streams)
+{
+	struct ex *x = &self->x;
+	struct cl *b = t_client();
+	struct gate gate = GATE;
+	uint64_t s = t_stream(self->a), theirs, m, out, k, g;
+
+	h_attach(b, self->a->domain);
+	theirs = t_stream(b);
+	m = h_new(x, s, 5);
+	out = h_new(x, s, 0);
+	h_record(x, s);
+	h_add(x, s, out, m, 1);
+	g = h_end(x, s);
+	h_replay(x, s, g);
+	h_is(x, s, out, 6);
+	REFUSED(-EPERM, h_try_launch(x, theirs, x->set, 1, ARGS(W(m)), 0).rc);
+	REFUSED(-EPERM, capkm_host_graph_prepare(x->h, theirs, NULL, NULL, &err));
+	h_set(x, s, m, 7);
+	h_sync(x, s);
+	/* What waits when its stream goes cannot be entered, and is not what it was. */
+	k = h_kernel(x, "gated", fn_gated, &gate);
+	h_launch(x, s, k, 0, NO_ARGS);
+	gate_await(&gate, 1);
+	h_set(x, s, out, 8);
+	t_destroy_stream(self->a, s);
+	gate_open(&gate);
+	REFUSED(-ENOENT, h_try_launch(x, s, x->set, 1, ARGS(W(m)), 0).rc);
+	REFUSED(-ENOENT, capkm_host_sync(x->h, s, &err));
+	h_is(x, s % 32 + 32, m, 7);
+	h_is_tainted(x, out, FAILED);
+	h_set(x, s % 32 + 32, out, 9);
+	h_is(x, 1, out, 9);
+	t_close(b);
+}
+
+/* Work that has run is finished: nothing is left to be confirmed. */
+TEST_F(host, work_is_complete)
+{
+	struct ex *x = &self->x;
+	struct cl *b = t_client();
+	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 0), data[N], g;
+	struct capkm_report why;
+	struct capkm_claim claim;
+
+	h_attach(b, self->a->domain);
+	claim = h_claim(x, out);
+	OK(capkm_buffer_export(self->a->c, claim.buffer, &err));
+	t_open(b, claim.buffer);
+	h_add(x, 1, out, in, 1);
+	h_sync(x, 1);
+	t_is_confirmed(b, claim.buffer, claim.start, claim.end);
+	h_record(x, 1);
+	h_add(x, 1, out, in, 2);
+	g = h_end(x, 1);
+	h_replay(x, 1, g);
+	h_sync(x, 1);
+	t_is_confirmed(b, claim.buffer, claim.start, claim.end);
+	OK(capkm_host_read(x->h, 1, &(struct capkm_host_range){ out, 0, 0 }, data,
+			   WITH(struct capkm_read_opts, .flags = CAPKM_READ_OPTS_CONFIRMED),
+			   &err));
+	ASSERT_EQ(7, data[0]);
+	/* Somebody else's failure comes to the reader, in words and as a report. */
+	t_taint(b, "their fault", C(claim));
+	REFUSED(-ESTALE, capkm_host_read(x->h, 1, &(struct capkm_host_range){ out, 0, 0 }, data,
+					 WITH(struct capkm_read_opts, .report = &why), &err));
+	SAYS("their fault");
+	ASSERT_EQ(why.failure, err.failure);
+	HAS(why.text, "their fault");
+	h_replay(x, 1, g);
+	h_is(x, 1, out, 7);
+	ASSERT_EQ(0, t_drop(b, claim.buffer));
+	t_close(b);
+}
+
+/* A kernel is compiled once, also if another thread wants it meanwhile. */
+struct compiling {
+	struct gate gate;
+	int times;
+};
+
+static int slow_compiler(void *context, capkm_host_fn *fn, char *why, size_t why_size)
+{
+	struct compiling *c = context;
+
+	__atomic_fetch_add(&c->times, 1, __ATOMIC_SEQ_CST);
+	gate_pass(&c->gate);
+	*fn = fn_sum;
+	return 0;
+}
+
+struct launcher {
+	struct ex *x;
+	uint64_t stream, kernel, to, from;
+	struct h_launched got;
+	pthread_t thread;
+};
+
+static void *launch_it(void *arg)
+{
+	struct launcher *l = arg;
+
+	l->got = h_try_launch(l->x, l->stream, l->kernel, l->stream,
+			      ARGS(W(l->to), R(l->from)), 0);
+	return NULL;
+}
+
+TEST_F(host, compiled_once)
+{
+	struct ex *x = &self->x;
+	struct compiling c = { GATE, 0 };
+	struct launcher l[4];
+	uint64_t in = h_new(x, 1, 5), k;
+
+	k = kernel_that_compiles(x, "slow", slow_compiler, &c);
+	for (int i = 0; i < 4; i++) {
+		l[i] = (struct launcher){ .x = x, .stream = 1 + i, .kernel = k, .from = in,
+					  .to = h_alloc(x, 1 + i) };
+		ASSERT_EQ(0, pthread_create(&l[i].thread, NULL, launch_it, &l[i]));
+	}
+	gate_await(&c.gate, 1);
+	/* The executor is not held up by it. */
+	h_is(x, 9, in, 5);
+	/* Whoever launched it already has it. */
+	OK(capkm_host_kernel_destroy(x->h, k, &err));
+	gate_open(&c.gate);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(l[i].thread, NULL);
+		/* Or came too late to find it. */
+		if (l[i].got.rc == -ENOENT)
+			continue;
+		ASSERT_EQ(0, l[i].got.rc);
+		ASSERT_EQ(CAPKM_CLEAN, l[i].got.result);
+		h_is(x, 9, l[i].to, 6 + i);
+	}
+	ASSERT_EQ(1, c.times);
+}
 
 /* GR-1 GR-5: prepare and begin find the slot's work done, and it is in no window. */
 TEST_F(host, gr5_begin_drains_the_slot)
