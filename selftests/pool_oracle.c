@@ -8,28 +8,29 @@
  * a run that fails says its seed.
  */
 #include "pages.h"
+#include <pthread.h>
 
 #define SLOTS	4
 #define OPS	300		/* of one run */
 #define GPU	1
 #define PAGE_MAX (128u << 10)
 
-static struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+static __thread struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 
 /* What runs, for messages. */
-static u_int64_t seed_now;
-static int step_now;
+static __thread u_int64_t seed_now;
+static __thread int step_now;
 
 /* What has happened, to be told with what went wrong. */
 #define EVENTS	64
 
-static struct event {
+static __thread struct event {
 	int step;
 	const char *what;
 	u_int64_t id;
 	unsigned int slot;
 } event[EVENTS];
-static unsigned int events;
+static __thread unsigned int events;
 
 static void note(const char *what, u_int64_t id, unsigned int slot)
 {
@@ -99,7 +100,7 @@ static const struct areas capped = {
 	}
 };
 
-static struct capkm_pool *new_pool(struct cl *cl, struct pages *pages,
+static struct capkm_pool *new_pool(struct cl *cl, const struct capkm_pool_memory *memory,
 				   const struct areas *a)
 {
 	struct capkm_pool_opts opts = CAPKM_OPTS(struct capkm_pool_opts,
@@ -107,7 +108,7 @@ static struct capkm_pool *new_pool(struct cl *cl, struct pages *pages,
 		.preset = a->preset, .label = "oracle");
 	struct capkm_pool *pool;
 
-	OK(capkm_pool_create(cl->c, &pages->memory, &opts, &pool, &err));
+	OK(capkm_pool_create(cl->c, memory, &opts, &pool, &err));
 	return pool;
 }
 
@@ -582,7 +583,7 @@ static void last_writer(const struct areas *areas, u_int64_t seed)
 	p->rng = seed;
 	p->cl = new_session();
 	p->pages = pages_new(32, PAGE_MAX, GPU);
-	p->pool = new_pool(p->cl, p->pages, areas);
+	p->pool = new_pool(p->cl, &p->pages->memory, areas);
 	for (unsigned int i = 0; i < areas->len; i++)
 		p->most += areas->area[i].capacity;
 	while (step_now++ < OPS) {
@@ -646,8 +647,10 @@ struct handle {
 
 struct graph {
 	struct capkm_pool_pins *pins;
+	u_int64_t epoch;
 	unsigned int n;
-	u_int64_t id[HANDLES];
+	u_int64_t id[HANDLES];		/* when the capture ended */
+	struct handle *h[HANDLES];	/* who has the slice now */
 };
 
 struct model {
@@ -748,7 +751,7 @@ static bool is_lazy(const struct handle *h)
 }
 static bool is_reserved(const struct handle *h)
 {
-	return !h->freed && h->state == RESERVED && !h->pins && !h->graphs;
+	return !h->freed && h->state == RESERVED && !h->pins;
 }
 static bool is_pinned(const struct handle *h) { return h->pins; }
 
@@ -1038,6 +1041,10 @@ static int give(struct model *m, struct handle *r, struct handle *h)
 	}
 	note("bind", reserved, r->slot);
 	note("... to", id, r->slot);
+	for (unsigned int g = 0; g < GRAPHS; g++)
+		for (unsigned int i = 0; i < m->graph[g].n; i++)
+			if (m->graph[g].h[i] == r)
+				m->graph[g].h[i] = h;
 	*h = *r;
 	h->id = id;
 	h->state = BOUND;
@@ -1234,6 +1241,7 @@ static void disarm_slot(struct model *m, unsigned int slot, struct graph *g)
 		h->freed_in = NONE;
 		if (h->touched && g) {
 			h->graphs++;
+			g->h[g->n] = h;
 			g->id[g->n++] = h->id;
 		}
 		h->touched = false;
@@ -1262,7 +1270,7 @@ static int capture_end(struct model *m)
 	}
 	note(g ? "capture_end" : "capture_end, gives up", 0, slot);
 	if (g)
-		*g = (struct graph){ .pins = pins };
+		*g = (struct graph){ .pins = pins, .epoch = m->epoch };
 	disarm_slot(m, slot, g);
 	if (!g)
 		return 0;
@@ -1285,19 +1293,12 @@ static void op_pins_put(struct model *m)
 		return;
 	check_pins(g);
 	capkm_pool_pins_put(g->pins);
-	g->pins = NULL;
-	for (unsigned int i = 0; i < HANDLES; i++) {
-		struct handle *h = &m->h[i];
-
-		for (unsigned int k = 0; h->id && k < g->n; k++) {
-			if (g->id[k] != h->id)
-				continue;
-			note("put", h->id, h->slot);
-			h->graphs--;
-			settle(m, h);
-			break;
-		}
+	for (unsigned int i = 0; i < g->n && g->epoch == m->epoch; i++) {
+		note("put", g->h[i]->id, g->h[i]->slot);
+		g->h[i]->graphs--;
+		settle(m, g->h[i]);
 	}
+	*g = (struct graph){ 0 };
 }
 
 /* CM-6 */
@@ -1338,6 +1339,7 @@ static void op_reset(struct model *m)
 		h->state = EMPTY;
 		h->touched = false;
 		h->freed_in = NONE;
+		h->graphs = 0;
 		settle(m, h);
 	}
 	d = t_domain_query_(m->cl);
@@ -1391,11 +1393,11 @@ static bool is_zombie(const struct handle *h)
 }
 static bool is_pinned_reserved(const struct handle *h)
 {
-	return !h->freed && h->state == RESERVED && (h->pins || h->graphs);
+	return !h->freed && h->state == RESERVED && h->pins;
 }
 static bool is_unpinned(const struct handle *h)
 {
-	return !h->freed && has_memory(h) && !h->pins && !h->graphs;
+	return !h->freed && has_memory(h) && !h->pins;
 }
 
 static u_int64_t wrong_id(struct model *m)
@@ -1458,7 +1460,7 @@ static void op_wrong(struct model *m)
 				REFUSE(m, -ENOENT, capkm_pool_bind(m->pool, h->id, l->id, &err));
 		}
 		break;
-	case 1:
+	case 1:		/* a graph's pin is not the caller's */
 		h = any_of(m, is_unpinned);
 		if (h)
 			REFUSE(m, -EINVAL, capkm_pool_unpin(m->pool, h->id, &err));
@@ -1608,11 +1610,10 @@ static void everything(const struct areas *areas, u_int64_t seed)
 	m->cl = new_session();
 	m->pages = pages_new(alignments[seed % 3], PAGE_MAX, GPU);
 	m->pages_of_other = pages_new(64, 0, GPU);
-	m->pool = new_pool(m->cl, m->pages, areas);
-	m->other = new_pool(m->cl, m->pages_of_other, &slices);
+	m->pool = new_pool(m->cl, &m->pages->memory, areas);
+	m->other = new_pool(m->cl, &m->pages_of_other->memory, &slices);
 	OK(capkm_pool_alloc(m->other, 0, 100, &m->other_id, &err));
-	for (unsigned int i = 0; i < areas->len; i++)
-		m->caps |= !!areas->area[i].capacity;
+	m->caps = areas == &capped;
 	while (step_now++ < OPS)
 		step(m);
 	/* Half of the runs end as they are. */
@@ -1629,6 +1630,169 @@ static void everything(const struct areas *areas, u_int64_t seed)
 	pages_delete(m->pages_of_other);
 	t_close(m->cl);
 	free(m);
+}
+
+/* ------------------------------------------------------------ by threads */
+
+#define THREADS	SLOTS
+#define OWN	24
+
+enum use { FREE, LIVE, PINNED, KEPT };
+
+/* Memory of one thread, which alone writes it. */
+struct own {
+	enum use use;		/* PINNED, KEPT: freed */
+	u_int64_t id, bytes;
+	bool recorded;		/* its slot is the thread's, and recorded */
+	unsigned char *data, fill;
+};
+
+/* Each thread captures on a slot of its own; everybody allocates on all. */
+struct thread {
+	pthread_t thread;
+	struct capkm_pool *pool;
+	unsigned int slot;
+	bool caps;
+	enum capture capture;
+	u_int64_t rng;
+	struct capkm_pool_pins *pins;
+	struct own own[OWN];
+};
+
+static void thread_alloc(struct thread *t, struct own *o)
+{
+	unsigned int slot = next(&t->rng) % SLOTS;
+	int rc;
+
+	*o = (struct own){ .use = LIVE, .bytes = 1 + next(&t->rng) % 2048 };
+	o->recorded = slot == t->slot && t->capture == RECORDING;
+	rc = capkm_pool_alloc(t->pool, slot, o->bytes, &o->id, &err);
+	if (rc == -ENOSPC && t->caps) {
+		o->use = FREE;
+		return;
+	}
+	if (rc)
+		wrong("alloc of %" PRIu64 ": %d (%s)", o->bytes, rc, err.text);
+	o->data = (void *)(uintptr_t)slice_of(t->pool, o->id).address;
+	o->fill = next(&t->rng);
+	memset(o->data, o->fill, o->bytes);
+}
+
+static void thread_check(const struct own *o)
+{
+	for (u_int64_t i = 0; i < o->bytes; i++)
+		if (o->data[i] != o->fill)
+			wrong("memory %" PRIu64 " byte %" PRIu64 ": another thread has "
+			      "written %u over %u", o->id, i, o->data[i], o->fill);
+}
+
+/* One step nearer to its end. */
+static void thread_free(struct thread *t, struct own *o)
+{
+	if (o->use == LIVE) {
+		OK(capkm_pool_pin(t->pool, o->id, &err));
+		OK(capkm_pool_free(t->pool, o->id, &err));
+		o->use = PINNED;
+	} else if (o->use == PINNED) {
+		/* What was freed in the recording stays until the graph is gone. */
+		bool kept = o->recorded && (t->capture == RECORDING || t->pins);
+
+		OK(capkm_pool_unpin(t->pool, o->id, &err));
+		o->use = kept ? KEPT : FREE;
+	}
+}
+
+static void thread_forget(struct thread *t)
+{
+	for (unsigned int i = 0; i < OWN; i++) {
+		t->own[i].recorded = false;
+		if (t->own[i].use != KEPT)
+			continue;
+		thread_check(&t->own[i]);
+		t->own[i].use = FREE;
+	}
+}
+
+static void thread_capture(struct thread *t)
+{
+	if (t->pins) {
+		thread_forget(t);
+		capkm_pool_pins_put(t->pins);
+		t->pins = NULL;
+	} else if (t->capture == NONE) {
+		OK(capkm_pool_capture_begin(t->pool, t->slot, &err));
+		t->capture = PRIMING;
+	} else if (t->capture == PRIMING) {
+		OK(capkm_pool_priming_end(t->pool, t->slot, &err));
+		t->capture = RECORDING;
+	} else {
+		OK(capkm_pool_capture_end(t->pool, t->slot, &t->pins, &err));
+		t->capture = NONE;
+		if (!t->pins)
+			thread_forget(t);
+	}
+}
+
+static void *thread(void *arg)
+{
+	struct thread *t = arg;
+	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 40 * OPS) / THREADS;
+
+	seed_now = t->slot;
+	for (u_int64_t i = 0; i < n; i++) {
+		struct own *o = &t->own[next(&t->rng) % OWN];
+		unsigned int what = next(&t->rng) % 100;
+
+		step_now = i;
+		if (o->use != FREE)
+			thread_check(o);
+		if (what < 5)
+			OK(capkm_pool_cleanup(t->pool, what % SLOTS, &err));
+		else if (what < 10)
+			thread_capture(t);
+		else if (what < 15)
+			stats_of(t->pool, what % SLOTS);
+		else if (o->use == FREE)
+			thread_alloc(t, o);
+		else
+			thread_free(t, o);
+	}
+	return NULL;
+}
+
+static void thread_end(struct thread *t)
+{
+	while (t->capture || t->pins)
+		thread_capture(t);
+	for (unsigned int i = 0; i < OWN; i++)
+		while (t->own[i].use)
+			thread_free(t, &t->own[i]);
+}
+
+static void threads(const struct areas *areas)
+{
+	struct cl *cl = new_session();
+	struct capkm_pool *pool = new_pool(cl, capkm_pool_host_memory(), areas);
+	struct thread *t = calloc(THREADS, sizeof(*t));
+
+	for (unsigned int i = 0; i < THREADS; i++) {
+		t[i].pool = pool;
+		t[i].caps = areas == &capped;
+		t[i].slot = t[i].rng = i;
+		if (pthread_create(&t[i].thread, NULL, thread, &t[i]))
+			t_die("no thread");
+	}
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(t[i].thread, NULL);
+	for (unsigned int i = 0; i < THREADS; i++)
+		thread_end(&t[i]);
+	for (unsigned int slot = 0; slot < SLOTS; slot++)
+		OK(capkm_pool_cleanup(pool, slot, &err));
+	if (t_domain_query_(cl).out_buffers)
+		wrong("left over: buffers %llu", t_domain_query_(cl).out_buffers);
+	capkm_pool_destroy(pool);
+	t_close(cl);
+	free(t);
 }
 
 /* ---- the tests, for each way to serve sizes */
@@ -1683,6 +1847,14 @@ TEST_F_TIMEOUT(pool, last_writer, 3000)
 TEST_F_TIMEOUT(pool, everything, 3000)
 {
 	runs(variant->areas, everything);
+}
+
+/* Nobody gets what somebody has, by several threads at once. */
+TEST_F_TIMEOUT(pool, threads, 600)
+{
+	T_AT;
+	threads(variant->areas);
+	t_no_leaks();
 }
 
 TEST_HARNESS_MAIN
