@@ -2428,7 +2428,7 @@ static void recover(struct world *w)
 static void limited(struct __test_metadata *_metadata, uint32_t limit, uint64_t value)
 {
 	struct capkm_limit_value limits = { .limit = limit, .value = value };
-	const uint64_t n = rounds(10, 2);
+	const uint64_t n = rounds(10, 4);
 	uint64_t reads = 0, missed = 0;
 
 	for (uint64_t seed = first_seed(), i = 0; i < n; seed++, i++) {
@@ -2441,6 +2441,7 @@ static void limited(struct __test_metadata *_metadata, uint32_t limit, uint64_t 
 		struct capkm_host_stats stats = CAPKM_OPTS(struct capkm_host_stats);
 
 		w->limits = true;
+		sync_all(w);		/* the executor knows its slots */
 		for (int step = 0; step < 200; step++) {
 			storm_step(w);
 			recover(w);
@@ -2464,7 +2465,7 @@ TEST_F_TIMEOUT(host_random, limit_scopes, 300)
 
 TEST_F_TIMEOUT(host_random, limit_ranges, 300)
 {
-	limited(_metadata, CAPKM_LIMIT_RANGES, 6);
+	limited(_metadata, CAPKM_LIMIT_RANGES, 4);
 }
 
 TEST_F_TIMEOUT(host_random, limit_claims, 300)
