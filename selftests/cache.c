@@ -663,11 +663,11 @@ static void model_check(struct _test_data_cache *self, const struct model *m)
 TEST_F(cache, random)
 {
 	const int capacity = 6;
-	u_int64_t seed = t_param("CAPKM_SEED", 1, 1), ids = 0;
+	u_int64_t seed = t_param("CAPKM_TEST_SEED", 1, 1), ids = 0;
 	struct model m = {};
 
 	new_cache(self, capacity, 64);
-	for (u_int64_t i = t_param("CAPKM_OPS", 50000, 50000); i; i--) {
+	for (u_int64_t i = t_param("CAPKM_TEST_OPS", 50000, 50000); i; i--) {
 		const int owner = rng(&seed) % OWNERS, key = rng(&seed) % KEYS;
 		const u_int64_t what = rng(&seed) % 20;
 
@@ -758,7 +758,7 @@ TEST_F(cache, threads)
 
 	for (int i = 0; i < 4; i++) {
 		p[i] = (struct player){ .cache = self->cache, .store = self->store,
-					.seed = i + 1, .ops = t_param("CAPKM_OPS", 20000, 20000) };
+					.seed = i + 1, .ops = t_param("CAPKM_TEST_OPS", 20000, 20000) };
 		ASSERT_EQ(0, pthread_create(&p[i].thread, NULL, play, &p[i]));
 	}
 	for (int i = 0; i < 4; i++) {
@@ -1171,7 +1171,7 @@ TEST_F(drop, threads)
 	T_AT;
 	for (int i = 0; i < 5; i++) {
 		p[i] = (struct pusher){ .queue = self->queue, .device = &self->device,
-					.seed = i + 1, .ops = t_param("CAPKM_OPS", 20000, 20000) };
+					.seed = i + 1, .ops = t_param("CAPKM_TEST_OPS", 20000, 20000) };
 		ASSERT_EQ(0, pthread_create(&p[i].thread, NULL, i ? push_and_flush : watch,
 					    &p[i]));
 	}
