@@ -1313,7 +1313,9 @@ TEST_F(host, taken_away_at_any_time)
 	pthread_join(thief.thread, NULL);
 	h_abort(x, 1);
 	ASSERT_EQ(0, h_pool(x, 1).capture);
-	ASSERT_EQ(0, h_stats(x).prepared + h_stats(x).recording + h_stats(x).graphs);
+	ASSERT_EQ(0, h_stats(x).prepared);
+	ASSERT_EQ(0, h_stats(x).recording);
+	ASSERT_EQ(0, h_stats(x).graphs);
 }
 
 /* Taken away in the warm-up: there is nothing to begin, and all can be done again. */
