@@ -54,6 +54,17 @@ static int leave(struct slot *slot, struct capkm_scope *scope,
 	return capkm_scope_exit(c, scope, 0, err);
 }
 
+static bool writes_nowhere(const struct dispatch *d)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->uses_len; i++)
+		if (d->uses[i].access & CAPKM_HOST_WRITE &&
+		    !d->uses[i].memory->address)
+			return true;
+	return false;
+}
+
 static int add(struct slot *slot, struct dispatch *d, const char *why,
 	       const char *call, uint32_t *result, struct capkm_error *err)
 {
@@ -66,6 +77,10 @@ static int add(struct slot *slot, struct dispatch *d, const char *why,
 
 	if (rec->lost)
 		return capkm_recording_lost(slot, call, err);
+	if (writes_nowhere(d))
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: it writes memory that was never allocated, so there is nothing to record",
+			call);
 	if (rec->len == rec->capacity && grow(rec))
 		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
 				       "%s: out of memory", call);

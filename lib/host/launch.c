@@ -338,7 +338,7 @@ static int refuse(struct slot *slot, uint64_t stream, struct write *writes,
 	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer,
 		.reports = &why, .reports_len = 1);
 	struct capkm_claim *claims;
-	uint32_t i;
+	uint32_t i, n = 0;
 	int rc = 0;
 
 	for (i = 0; i < len && !rc; i++)
@@ -348,9 +348,11 @@ static int refuse(struct slot *slot, uint64_t stream, struct write *writes,
 	claims = calloc(len, sizeof(*claims));
 	if (!claims)
 		return no_claims(-ENOMEM, "host_write", err);
+	/* What was never allocated cannot be read anyway. */
 	for (i = 0; i < len; i++)
-		claims[i] = writes[i].dispatch->writes[0];
-	rc = capkm_refused(host->c, &where, CAPKM_REFUSE_WRITE, claims, len,
+		if (writes[i].dispatch->uses[0].memory->address)
+			claims[n++] = writes[i].dispatch->writes[0];
+	rc = capkm_refused(host->c, &where, CAPKM_REFUSE_WRITE, claims, n,
 			   &answer, err);
 	free(claims);
 	if (rc)

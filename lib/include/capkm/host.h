@@ -119,7 +119,7 @@ CAPKM_API void capkm_host_destroy(struct capkm_host *host);
 /*
  * If there is no memory, a handle comes all the same. Checks and reads of it are told
  * the reason; a launch that reads it is skipped, and one that writes it taints what it
- * would write.
+ * would write or, in a window, is -EINVAL.
  */
 #define CAPKM_HOST_ALLOC_F_LAZY	(1u << 0)
 
