@@ -14,9 +14,24 @@
 /* The n-th allocation of this thread from now on fails, once; 0: none does. */
 static __thread unsigned long t_fail_alloc;
 
+/* The same over all threads and, if that is wanted, each one after it. */
+static int t_fail_any;
+static bool t_fail_on;
+
+static bool t_any_fails(void)
+{
+	int n = __atomic_load_n(&t_fail_any, __ATOMIC_SEQ_CST), next;
+
+	do {
+		next = n > 1 ? n - 1 : n && t_fail_on;
+	} while (n && !__atomic_compare_exchange_n(&t_fail_any, &n, next, false,
+						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	return n == 1;
+}
+
 static bool t_alloc_fails(void)
 {
-	if (!t_fail_alloc || --t_fail_alloc)
+	if ((!t_fail_alloc || --t_fail_alloc) && !t_any_fails())
 		return false;
 	errno = ENOMEM;
 	return true;
