@@ -1395,6 +1395,10 @@ static bool is_pinned_reserved(const struct handle *h)
 {
 	return !h->freed && h->state == RESERVED && h->pins;
 }
+static bool is_a_graphs(const struct handle *h)
+{
+	return h->graphs && !h->pins;
+}
 static bool is_unpinned(const struct handle *h)
 {
 	return !h->freed && has_memory(h) && !h->pins;
@@ -1461,7 +1465,7 @@ static void op_wrong(struct model *m)
 		}
 		break;
 	case 1:		/* a graph's pin is not the caller's */
-		h = any_of(m, is_unpinned);
+		h = any_of(m, draw(m, 4) ? is_a_graphs : is_unpinned);
 		if (h)
 			REFUSE(m, -EINVAL, capkm_pool_unpin(m->pool, h->id, &err));
 		break;
