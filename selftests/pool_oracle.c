@@ -87,7 +87,8 @@ static const struct areas exclusive = { CAPKM_POOL_PRESET_EXCLUSIVE };
 static const struct areas small = {
 	.len = 3, .area = {
 		{ .kind = CAPKM_POOL_SLICED, .page_bytes = 4096, .slice_max = 1024 },
-		{ .kind = CAPKM_POOL_EXCLUSIVE, .slice_max = 1536, .period = 10 },
+		{ .kind = CAPKM_POOL_EXCLUSIVE, .page_bytes = 2048, .slice_max = 1536,
+		  .period = 10 },
 		{ .kind = CAPKM_POOL_DIRECT, .reclaim = 8192 },
 	}
 };
