@@ -45,7 +45,7 @@ static uint64_t next(uint64_t *state)
 #define W CAPKM_HOST_WRITE
 
 enum which {
-	FILL, XOR, ADD, MIX, SCATTER, GRID, PEEK, SPLIT, COPY, CHECKED, FAILS,
+	FILL, XOR, ADD, MIX, SCATTER, GRID, REFILL, PEEK, SPLIT, COPY, CHECKED, FAILS,
 	EXITS, BROKEN, LATECOMER, KERNELS
 };
 
@@ -64,6 +64,7 @@ static const struct {
 	[MIX]		= { "mix", 2, { W, R } },
 	[SCATTER]	= { "scatter", 2, { R | W, R } },
 	[GRID]		= { "grid", 1, { R | W } },
+	[REFILL]	= { "refill", 1, { W } },	/* all, or with an empty grid nothing */
 	[PEEK]		= { "peek", 1, { R } },
 	[SPLIT]		= { "split", 3, { W, W, R } },
 	[COPY]		= { "copy", 2, { W, R } },	/* capkm_host_copy() */
@@ -102,6 +103,7 @@ static int compute(enum which which, const uint32_t grid[3], unsigned char *cons
 
 	switch (which) {
 	case FILL:
+	case REFILL:
 	case LATECOMER:
 		for (uint64_t i = 0; i < n[0]; i++)
 			a[0][i] = seed + i * 3;
@@ -429,6 +431,12 @@ static bool writes_readable(const struct op *op)
 	return true;
 }
 
+/* An empty grid, known when it is issued. */
+static bool has_no_work(const struct op *op)
+{
+	return !op->dynamic && !extent(op->grid);
+}
+
 static void grid_of(const struct op *op, uint32_t grid[3])
 {
 	if (op->dynamic)
@@ -481,7 +489,7 @@ static void m_launch(struct world *w, const struct op *op)
 	const bool tainted = !may_run(NULL, op);
 	uint32_t grid[3];
 
-	if (!op->dynamic && !extent(op->grid))
+	if (has_no_work(op))
 		return;
 	if (op->dynamic && readable(NULL, &op->arg[op->args])) {
 		grid_of(op, grid);
@@ -521,7 +529,7 @@ static uint32_t m_record(struct world *w, struct window *win, const struct op *o
 	const unsigned int now = ++w->now;
 	const bool tainted = !may_run(rec, op);
 
-	if (!op->dynamic && !extent(op->grid))
+	if (has_no_work(op))
 		return CAPKM_CLEAN;
 	if (tainted) {
 		settle_writes(w, op, now);

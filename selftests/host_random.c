@@ -200,7 +200,7 @@ static bool never_recorded(struct world *w, uint64_t stream, const struct op *op
 	int rc;
 
 	for (unsigned int i = 0; i < op->args; i++) {
-		if (!(op->arg[i].access & W && op->arg[i].m->never))
+		if (!(op->arg[i].access & W && op->arg[i].m->never) || has_no_work(op))
 			continue;
 		rc = call_launch(w, stream, op, 0, &result);
 		if (!rc && result == CAPKM_CLEAN)
@@ -673,7 +673,7 @@ static void any_grid(struct world *w, struct op *op)
 {
 	for (unsigned int i = 0; i < 3; i++)
 		op->grid[i] = 1 + roll(w, 12);
-	if (op->which != GRID)
+	if (op->which != GRID && op->which != REFILL)
 		return;
 	if (!roll(w, 6)) {
 		op->grid[roll(w, 3)] = 0;
@@ -965,12 +965,21 @@ static void end_world(struct world *w)
 	free(w);
 }
 
-/* Nobody has anything of it any more, so neither has it. */
-static void end_host(struct capkm *c, struct capkm_host *host,
-		     unsigned int max_streams)
+static void check_domain(struct capkm *c, const char *when)
+{
+	struct capkm_domain_query d = { .size = sizeof(d) };
+
+	if (capkm_domain_query(c, &d, NULL) || d.out_buffers || d.out_failures ||
+	    d.out_graphs || d.out_scopes || d.out_windows || d.out_claims)
+		t_die("left %s: buffers %llu failures %llu graphs %llu scopes %llu "
+		      "windows %llu claims %llu", when, d.out_buffers, d.out_failures,
+		      d.out_graphs, d.out_scopes, d.out_windows, d.out_claims);
+}
+
+/* Nobody has anything of it any more, so neither has it, metadata included. */
+static void end_host(struct capkm *c, struct capkm_host *host, unsigned int max_streams)
 {
 	struct capkm_host_stats stats = CAPKM_OPTS(struct capkm_host_stats);
-	struct capkm_domain_query d = { .size = sizeof(d) };
 
 	if (capkm_host_query(host, &stats, NULL) || stats.queued || stats.prepared ||
 	    stats.recording || stats.graphs)
@@ -987,12 +996,9 @@ static void end_host(struct capkm *c, struct capkm_host *host,
 			      " bytes used, capture %u", s, pool.slices, pool.used,
 			      pool.bytes, pool.capture);
 	}
+	check_domain(c, "after the cleanup");
 	capkm_host_destroy(host);
-	if (capkm_domain_query(c, &d, NULL) || d.out_buffers || d.out_failures ||
-	    d.out_graphs || d.out_scopes || d.out_windows || d.out_claims)
-		t_die("left in the domain: buffers %llu failures %llu graphs %llu scopes %llu "
-		      "windows %llu claims %llu", d.out_buffers, d.out_failures,
-		      d.out_graphs, d.out_scopes, d.out_windows, d.out_claims);
+	check_domain(c, "after the end");
 	capkm_close(c);
 }
 
