@@ -432,6 +432,10 @@ TEST_F(pool, capacity)
 	ASSERT_EQ(SLICE(b).claim.buffer, SLICE(c).claim.buffer);
 	REFUSED(-ENOSPC, "capacity is 8192", capkm_pool_alloc(self->p, 0, 8192, &d, &err));
 	ASSERT_EQ(1024 + 8192, STATS.bytes);
+	capkm_pool_destroy(self->p);
+	POOL(32, SLICED(4096, .capacity = 1030));
+	REFUSED(-EMSGSIZE, "1024", capkm_pool_alloc(self->p, 0, 1025, &d, &err));
+	ASSERT_EQ(0, STATS.pages);
 }
 
 /* Idle pages of other sizes do not count against a cap */
@@ -969,6 +973,21 @@ TEST_F(pool, busy_exclusive)
 	OK(capkm_scope_exit(self->c, &s, 0, &err));
 	m[2] = ALLOC(64);
 	ASSERT_EQ(3, self->b->frees);
+	capkm_pool_destroy(self->p);
+
+	/* Of pages that were used as often, the next. */
+	POOL(32, EXCLUSIVE(64));
+	for (int i = 0; i < 3; i++)
+		m[i] = ALLOC(64);
+	s = enter(self->c, SLICE(m[0]).claim);
+	for (int i = 0; i < 3; i++)
+		FREE(m[i]);
+	ALLOC(64);
+	ALLOC(64);
+	ASSERT_EQ(3, STATS.grown);
+	ALLOC(64);
+	ASSERT_EQ(4, STATS.grown);
+	OK(capkm_scope_exit(self->c, &s, 0, &err));
 }
 
 /* Carriers are counted through all the ranges that there are */
@@ -1012,9 +1031,26 @@ TEST_F(pool, carriers)
 	OK(capkm_taint(self->c, &c, 1, 0, NULL, NULL, &err));
 	/* 100 slices, and what is left of the page: 8192 - 6400. */
 	ASSERT_EQ(101, STATS.carriers);
-	/* More failures than one over the same bytes. */
 	ALLOC(10000);
 	ASSERT_EQ(101, STATS.carriers);
+}
+
+/* Also where many ranges begin at one byte */
+TEST_F(pool, carriers_behind)
+{
+	struct capkm_scope s[150];
+	uint64_t a, b;
+
+	POOL(32, SLICED(8192));
+	a = ALLOC(64);
+	b = ALLOC(64);
+	for (int i = 0; i < 150; i++)
+		s[i] = enter(self->c, SLICE(a).claim);
+	TAINT(b);
+	ASSERT_EQ(1, STATS.carriers);
+	for (int i = 0; i < 150; i++)
+		OK(capkm_scope_exit(self->c, &s[i], 0, &err));
+	ASSERT_EQ(1, STATS.carriers);
 }
 
 /* T-71: what is held survives a cleanup */

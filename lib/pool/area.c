@@ -183,7 +183,7 @@ static int add_page(struct area *a, struct request *r, struct page *page,
 	TAILQ_INSERT_TAIL(&a->pages, page, in_area);
 	s->page = page;
 	s->bytes = page->bytes;
-	page->idle = 4;		/* one check from going back, until it is used again */
+	page->idle = PAGE_IDLE_MAX - 1;
 	a->bytes += page->bytes;
 	a->part->grown++;
 	cut(s, r);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
  * A page for each slice, not cut. Each page counts how idle it is: a check that
- * finds it free is one more, a use one less; at IDLE_MAX it goes back. So a burst is
- * forgotten after a period, while what is used over and over stays.
+ * finds it free is one more, a use one less; at PAGE_IDLE_MAX it goes back. It begins
+ * just below. So a burst is forgotten, while what is used over and over stays for a
+ * period.
  */
 #include "pool.h"
-
-#define IDLE_MAX	5u
 
 /* The one that is used most; of equal ones, which was freed first. */
 static struct slice *next(struct area *a, uint64_t bytes, struct slice *after)
@@ -55,13 +54,13 @@ static void tidy(struct area *a)
 	struct slice *s, *n;
 
 	if (!a->shape->period ||
-	    a->part->reservations - a->checked < a->shape->period / IDLE_MAX)
+	    a->part->reservations - a->checked < a->shape->period / PAGE_IDLE_MAX)
 		return;
 	a->checked = a->part->reservations;
 	for (s = TAILQ_FIRST(&a->free); s; s = n) {
 		n = TAILQ_NEXT(s, in_free);
-		if (++s->page->idle >= IDLE_MAX && !capkm_page_drop(s->page))
-			s->page->idle = IDLE_MAX;
+		if (++s->page->idle >= PAGE_IDLE_MAX && !capkm_page_drop(s->page))
+			s->page->idle = PAGE_IDLE_MAX;
 	}
 }
 

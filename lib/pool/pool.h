@@ -62,6 +62,7 @@ struct page {
 	uint32_t idle;		/* EXCLUSIVE: how long it has not been used */
 };
 TAILQ_HEAD(page_list, page);
+#define PAGE_IDLE_MAX	5u
 
 /* A struct capkm_pool_area in which every size is said, and aligned. */
 struct shape {
