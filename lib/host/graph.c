@@ -11,6 +11,12 @@
 
 /* recording */
 
+/* Has the slot a window of its own, not as a member? */
+static bool is_origin(const struct slot *slot)
+{
+	return slot->recording && slot->recording->slot == slot->index;
+}
+
 int capkm_recording_lost(struct slot *slot, const char *call,
 			 struct capkm_error *err)
 {
@@ -415,6 +421,9 @@ static int prepare(struct slot *slot, uint64_t stream,
 		free(rec);
 		return rc;
 	}
+	/* An older window of the slot was taken away, or there would be no new one. */
+	if (is_origin(slot))
+		capkm_recording_drop(slot);
 	slot->recording = rec;
 	rc = capkm_pool_capture_begin(host->pool, slot->index, err);
 	if (!rc)
@@ -482,7 +491,7 @@ static int begin(struct slot *slot, uint64_t stream, struct capkm_error *err)
 	struct recording *rec = slot->recording;
 	int rc;
 
-	if (!rec || rec->slot != slot->index) {
+	if (!is_origin(slot)) {
 		rc = capkm_window_begin(host->c, &where, 0, NULL, err);
 		if (rc)
 			return rc;
@@ -601,7 +610,7 @@ int capkm_host_graph_end(struct capkm_host *host, uint64_t stream,
 	rc = capkm_host_slot(host, call, &stream, &slot, err);
 	if (!rc)
 		rc = drained(slot, call, err);
-	if (!rc && slot->recording && slot->recording->slot == slot->index)
+	if (!rc && is_origin(slot))
 		rc = end(slot, stream, graph, answer, err);
 	else if (!rc)
 		rc = end_without(slot, stream, answer, err);
@@ -621,7 +630,7 @@ int capkm_host_graph_abort(struct capkm_host *host, uint64_t stream,
 	rc = capkm_host_slot(host, call, &stream, &slot, err);
 	if (!rc)
 		rc = drained(slot, call, err);
-	if (!rc && slot->recording && slot->recording->slot == slot->index)
+	if (!rc && is_origin(slot))
 		give_up(slot, stream);
 	capkm_host_leave(host);
 	return rc;

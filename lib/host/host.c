@@ -129,6 +129,9 @@ int capkm_host_slot(struct capkm_host *host, const char *call, uint64_t *stream,
 
 	if (!*stream)
 		*stream = capkm_stream_current();
+	rc = capkm_host_tell(host, call, err);
+	if (rc)
+		return rc;
 	rc = check_stream(host->c, *stream, err);
 	if (rc)
 		return rc;

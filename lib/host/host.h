@@ -155,6 +155,9 @@ struct capkm_host {
 	pthread_mutex_t lock;
 	pthread_cond_t progress;	/* some slot->done, or a thread, changed */
 	bool stopping;
+	bool untold;			/* lost work that nobody could be told of, ... */
+	uint32_t untold_slot;		/* ... of this slot */
+	uint64_t epoch;			/* of the last fault that was told */
 	struct table memories, kernels, graphs;
 	uint64_t ran;
 	struct slot *slots[];		/* made when they are first used */
@@ -229,9 +232,12 @@ int capkm_memory_range(struct capkm_host *host, struct capkm_host_range *range,
 		       struct capkm_error *err);
 struct capkm_claim capkm_memory_claim(const struct memory *m,
 				      const struct capkm_host_range *range);
-/* What goes wrong after this can always be told to the authority. */
+/* Work on the slot has not run: its outputs are tainted, or all on the host is. */
 void capkm_host_lost(struct slot *slot, const struct capkm_claim *claims,
 		     uint32_t len, int rc, const char *text);
+/* If that could not be done it is tried again; nothing goes on before. -EIO */
+int capkm_host_tell(struct capkm_host *host, const char *call,
+		    struct capkm_error *err);
 /* Ends all memory; the struct's, too, that nobody refers to. */
 void capkm_memory_reset(struct capkm_host *host);
 

@@ -547,8 +547,8 @@ int capkm_host_check(struct capkm_host *host,
 	if (rc)
 		return rc;
 	claims = calloc(len ? len : 1, sizeof(*claims));
-	if (!claims)
-		rc = no_claims(-ENOMEM, "host_check", err);
+	rc = claims ? capkm_host_tell(host, "host_check", err) :
+		      no_claims(-ENOMEM, "host_check", err);
 	for (i = 0; i < len && !rc; i++) {
 		struct capkm_host_range r = ranges[i];
 		struct memory *m;

@@ -229,25 +229,53 @@ int capkm_host_find(struct capkm_host *host,
 }
 
 /*
- * Work could not be entered, so it has not run. If its outputs cannot be tainted
- * either, nothing on the host can be trusted: a fault needs no memory, for the
- * authority knows the slot. A second fault in a row would change nothing, also not for
- * memory that is new since the first.
+ * Nothing on the host can be trusted. A fault needs no memory, for the authority knows
+ * the slot; but a second one in a row would change nothing, also not for memory that is
+ * new since the first, and the renewal before it may fail. The epoch tells. Under the lock.
  */
+static void fault_all(struct capkm_host *host, uint32_t slot,
+		      const struct capkm_cause *cause)
+{
+	const struct capkm_where where = {
+		.slot = slot, .flags = CAPKM_WHERE_SLOT
+	};
+	uint64_t epoch = host->epoch;
+	int rc;
+
+	capkm_context_renew(host->c, where.device, NULL, NULL);
+	rc = capkm_stream_fault(host->c, &where, cause, NULL, &epoch, NULL);
+	/* A domain that is gone says nothing clean any more. */
+	host->untold = rc != -ECANCELED && (rc || epoch == host->epoch);
+	host->untold_slot = slot;
+	host->epoch = epoch;
+}
+
+int capkm_host_tell(struct capkm_host *host, const char *call,
+		    struct capkm_error *err)
+{
+	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
+		.text = "work was lost that the authority could not be told of");
+
+	if (host->untold)
+		fault_all(host, host->untold_slot, &cause);
+	return host->untold ? capkm_error_set(err, -EIO, CAPKM_NO_INDEX, 0,
+		"%s: work was lost, and the authority has no memory to be told of it; try again later",
+		call) : 0;
+}
+
+/* Work could not be entered, so it has not run. */
 void capkm_host_lost(struct slot *slot, const struct capkm_claim *claims,
 		     uint32_t len, int rc, const char *text)
 {
-	const struct capkm_where where = {
-		.slot = slot->index, .flags = CAPKM_WHERE_SLOT
-	};
-	struct capkm *c = slot->host->c;
+	struct capkm_host *host = slot->host;
 	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
 		.kind = CAPKM_KIND_LAUNCH, .code = rc, .text = text);
 
-	if (!capkm_taint(c, claims, len, 0, &cause, NULL, NULL))
+	if (!capkm_taint(host->c, claims, len, 0, &cause, NULL, NULL))
 		return;
-	capkm_context_renew(c, where.device, NULL, NULL);
-	capkm_stream_fault(c, &where, &cause, NULL, NULL, NULL);
+	pthread_mutex_lock(&host->lock);
+	fault_all(host, slot->index, &cause);
+	pthread_mutex_unlock(&host->lock);
 }
 
 int capkm_host_cleanup(struct capkm_host *host, uint64_t stream,

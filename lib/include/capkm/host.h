@@ -51,7 +51,7 @@ extern "C" {
  * entered when its turn comes (an input is being written by another process for longer
  * than retry_ms, a limit, no memory) has not run, and what it would write is tainted
  * with the reason; if not even that can be done, all on the host is, as by
- * capkm_stream_fault().
+ * capkm_stream_fault(), and calls that use memory are -EIO until that is done.
  *
  * Memory is named by ids, never reused. A wrong one (freed, never allocated, of
  * another executor) is an error that says which, and changes nothing. A range whose
