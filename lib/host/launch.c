@@ -547,8 +547,8 @@ int capkm_host_check(struct capkm_host *host,
 	if (rc)
 		return rc;
 	claims = calloc(len ? len : 1, sizeof(*claims));
-	rc = claims ? capkm_host_tell(host, "host_check", err) :
-		      no_claims(-ENOMEM, "host_check", err);
+	if (!claims)
+		rc = no_claims(-ENOMEM, "host_check", err);
 	for (i = 0; i < len && !rc; i++) {
 		struct capkm_host_range r = ranges[i];
 		struct memory *m;
@@ -563,6 +563,9 @@ int capkm_host_check(struct capkm_host *host,
 				"host_check: no thread could be started for the work that writes memory %" PRIu64,
 				r.memory);
 	}
+	/* After the work that was waited for, which may be what was lost. */
+	if (!rc)
+		rc = capkm_host_tell(host, "host_check", err);
 	capkm_host_leave(host);
 	if (!rc)
 		rc = capkm_check(host->c, claims, len, answer, err);

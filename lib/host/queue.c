@@ -246,6 +246,11 @@ static enum outcome run_graph(struct slot *slot, struct task *task)
 
 static enum outcome run_read(struct slot *slot, struct read_task *r)
 {
+	pthread_mutex_lock(&slot->host->lock);
+	r->rc = capkm_host_tell(slot->host, "host_read", r->err);
+	pthread_mutex_unlock(&slot->host->lock);
+	if (r->rc)
+		return DONE;
 	r->rc = capkm_read(slot->host->c, &r->claim, r->data, r->from, r->opts,
 			   r->err);
 	return DONE;
