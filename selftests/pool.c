@@ -1264,6 +1264,27 @@ TEST_F(pool, pins_through_a_second_begin)
 	FREE(b);
 }
 
+/* CM-7: what is free while it is armed stays, too */
+TEST_F(pool, no_cleanup_while_armed)
+{
+	POOL(32, SLICED(4096));
+	FREE(ALLOC(100));
+	BEGIN;
+	FREE(ALLOC(100));
+	OK(capkm_pool_cleanup(self->p, 0, &err));
+	ASSERT_EQ(2, STATS.pages);
+	PRIMED;
+	OK(capkm_pool_cleanup(self->p, 0, &err));
+	ASSERT_EQ(2, STATS.pages);
+	FREE(ALLOC(100));
+	OK(capkm_pool_cleanup(self->p, 0, &err));
+	ASSERT_EQ(2, STATS.grown);
+	END(NULL);
+	ASSERT_EQ(0, self->b->frees);
+	OK(capkm_pool_cleanup(self->p, 0, &err));
+	ASSERT_EQ(0, STATS.pages);
+}
+
 /* T-66: after the warm-up the area has as many slices as it used in all */
 TEST_F(pool, working_set)
 {
