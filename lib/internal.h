@@ -50,6 +50,8 @@ int capkm_not_inherited(const struct capkm *c, const char *call,
  */
 int capkm_opts(void *known, size_t size, const void *given, const char *call,
 	       struct capkm_error *err);
+/* The other way: gives back what the caller's struct has room for, but its size. */
+void capkm_opts_put(void *given, const void *known, size_t size);
 /* Bytes of @text up to @max, cut between characters; NULL has none. */
 uint32_t capkm_cut(const char *text, uint32_t max);
 int capkm_cause(struct capkm_cause *known, const struct capkm_cause *given,

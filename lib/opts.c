@@ -32,6 +32,16 @@ int capkm_opts(void *known, size_t size, const void *given, const char *call,
 	return 0;
 }
 
+void capkm_opts_put(void *given, const void *known, size_t size)
+{
+	const size_t head = sizeof(size_t);
+	size_t sz;
+
+	memcpy(&sz, given, head);
+	memcpy((char *)given + head, (const char *)known + head,
+	       (sz < size ? sz : size) - head);
+}
+
 uint32_t capkm_cut(const char *text, uint32_t max)
 {
 	size_t len = text ? strnlen(text, (size_t)max + 1) : 0;
@@ -61,8 +71,7 @@ void capkm_answer_put(struct capkm_answer *given,
 		      const struct capkm_answer *known)
 {
 	if (given)
-		memcpy(given, known, given->sz < sizeof(*known) ?
-		       given->sz : sizeof(*known));
+		capkm_opts_put(given, known, sizeof(*known));
 }
 
 int capkm_place(struct capkm_place *place, uint32_t *flags,

@@ -404,16 +404,6 @@ int capkm_host_reset(struct capkm_host *host, struct capkm_error *err)
 	return rc;
 }
 
-/* What the caller's struct has room for. */
-static void give(void *given, const void *known, size_t size)
-{
-	size_t sz;
-
-	memcpy(&sz, given, sizeof(sz));
-	memcpy((char *)given + sizeof(sz), (const char *)known + sizeof(sz),
-	       (sz < size ? sz : size) - sizeof(sz));
-}
-
 int capkm_host_query(struct capkm_host *host, struct capkm_host_stats *stats,
 		     struct capkm_error *err)
 {
@@ -444,6 +434,6 @@ int capkm_host_query(struct capkm_host *host, struct capkm_host_stats *stats,
 		s.staged += staged + pending;
 	}
 	capkm_host_leave(host);
-	give(stats, &s, sizeof(s));
+	capkm_opts_put(stats, &s, sizeof(s));
 	return 0;
 }

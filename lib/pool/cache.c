@@ -365,7 +365,6 @@ int capkm_cache_query(struct capkm_cache *cache,
 	known = cache->stats;
 	known.pinned = known.entries - cache->unpinned_len;
 	pthread_mutex_unlock(&cache->mutex);
-	known.sz = sz;
-	memcpy(stats, &known, sz < sizeof(known) ? sz : sizeof(known));
+	capkm_opts_put(stats, &known, sizeof(known));
 	return 0;
 }

@@ -481,7 +481,6 @@ int capkm_pool_find(struct capkm_pool *pool, uint64_t memory,
 		    struct capkm_pool_slice *slice, struct capkm_error *err)
 {
 	struct capkm_pool_slice known;
-	const size_t sz = slice->sz;
 	struct handle *h;
 	int rc = capkm_opts(&known, sizeof(known), slice, "pool_find", err);
 
@@ -497,7 +496,7 @@ int capkm_pool_find(struct capkm_pool *pool, uint64_t memory,
 		slice_fill(h, &known);
 	capkm_pool_unlock(pool);
 	if (!rc)
-		memcpy(slice, &known, sz < sizeof(known) ? sz : sizeof(known));
+		capkm_opts_put(slice, &known, sizeof(known));
 	return rc;
 }
 

@@ -101,7 +101,6 @@ int capkm_pool_query(struct capkm_pool *pool, uint32_t slot,
 		     struct capkm_pool_stats *stats, struct capkm_error *err)
 {
 	struct capkm_pool_stats known;
-	const size_t sz = stats->sz;
 	struct part *part;
 	int rc = capkm_opts(&known, sizeof(known), stats, "pool_query", err);
 
@@ -115,7 +114,7 @@ int capkm_pool_query(struct capkm_pool *pool, uint32_t slot,
 		rc = count(part, &known, err);
 	capkm_pool_unlock(pool);
 	if (!rc)
-		memcpy(stats, &known, sz < sizeof(known) ? sz : sizeof(known));
+		capkm_opts_put(stats, &known, sizeof(known));
 	return rc;
 }
 
