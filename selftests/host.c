@@ -1568,6 +1568,12 @@ TEST_F(host, t121_sw_compile_failure)
 	h_is(x, 2, both, 7);
 	ASSERT_EQ(1, made);
 	ASSERT_EQ(0, t_failures(self->a));
+
+	/* What does not compile is not skipped for its inputs, it has failed by itself. */
+	h_launch(x, 2, h_kernel(x, "fail", fn_fail, "bad input"), 0, ARGS(W(in)));
+	l = h_try_launch(x, 1, k, 0, ARGS(W(out), R(in)), 0);
+	ASSERT_EQ(CAPKM_TAINTED, l.result);
+	HAS(h_is_tainted(x, out, FAILED).text, "unknown instruction");
 }
 
 static int calling_compiler(void *context, capkm_host_fn *fn, char *why, size_t why_size)
@@ -3370,9 +3376,10 @@ TEST_F(host, destroyed_with_everything_open)
 TEST_F(host, cleanup)
 {
 	struct ex *x = &self->x;
-	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 0), tmp = h_alloc(x, 1), g, bytes;
+	uint64_t in = h_new(x, 1, 5), out = h_new(x, 1, 0), tmp, g, bytes;
 
 	h_record(x, 1);
+	tmp = h_alloc(x, 1);
 	h_add(x, 1, tmp, in, 1);
 	h_add(x, 1, out, tmp, 1);
 	g = h_end(x, 1);
@@ -3395,6 +3402,8 @@ TEST_F(host, cleanup)
 	OK(capkm_host_cleanup(x->h, 1, &err));
 	ASSERT_EQ(0, h_pool(x, 1).bytes);
 	ASSERT_EQ(0, h_pool(x, 1).slices);
+	/* The metadata of its launches too. */
+	ASSERT_EQ(0, t_domain_query(self->a).out_buffers);
 }
 
 /* TA-11 SC-15: memory that was tainted when it was freed is clean for the next owner. */
