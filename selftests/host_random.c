@@ -433,8 +433,11 @@ static void prepare(struct world *w, uint64_t stream)
 	const unsigned int slot = slot_of(w, stream);
 	struct window *win = &w->window[slot];
 	const int expected = win->state != NONE || w->member[slot] >= 0 ? -EBUSY : 0;
+	const uint64_t sizes[2] = { 1 + toss(w, BYTES_MAX), 64 };
 	uint64_t id = 0;
-	int rc = capkm_host_graph_prepare(w->host, stream, NULL, &id, &w->err);
+	int rc = capkm_host_graph_prepare(w->host, stream, WITH(struct capkm_host_graph_opts,
+					  .sizes = sizes, .sizes_len = toss(w, 3)), &id,
+					  &w->err);
 
 	note(w, "%u: prepare on %" PRIu64 ": %d", w->step, stream, rc);
 	if (rc != expected && !is_missed(w, rc))
@@ -945,10 +948,23 @@ static void come_to_rest(struct world *w)
 	}
 }
 
-static void end_world(struct world *w)
+static void free_world(struct world *w)
 {
 	struct mem *m;
 
+	while ((m = w->mems)) {
+		w->mems = m->next;
+		free(m);
+	}
+	for (unsigned int s = 0; s < SLOTS; s++)
+		free(w->window[s].rec);
+	for (int i = 0; i < GRAPHS; i++)
+		free(w->graph[i].rec);
+	free(w);
+}
+
+static void end_world(struct world *w)
+{
 	while (w->n)
 		release_live(w, w->n - 1);
 	for (int i = 0; i < GRAPHS; i++)
@@ -958,11 +974,7 @@ static void end_world(struct world *w)
 	for (int i = 0; i < KERNELS; i++)
 		if (i != COPY)
 			OK(w, capkm_host_kernel_destroy(w->host, w->kernel[i].id, &w->err));
-	while ((m = w->mems)) {
-		w->mems = m->next;
-		free(m);
-	}
-	free(w);
+	free_world(w);
 }
 
 static void check_domain(struct capkm *c, const char *when)
@@ -1000,6 +1012,16 @@ static void end_host(struct capkm *c, struct capkm_host *host, unsigned int max_
 	capkm_host_destroy(host);
 	check_domain(c, "after the end");
 	capkm_close(c);
+}
+
+/* With all that it has, and work queued: that runs, and then nothing is left. */
+static void end_at_once(struct world *w, struct capkm *c)
+{
+	capkm_host_destroy(w->host);
+	check_stamps(w);
+	check_domain(c, "after an end at once");
+	capkm_close(c);
+	free_world(w);
 }
 
 /* Only so that a test may take its time: it makes as many executors as it needs. */
@@ -1331,6 +1353,20 @@ static void any_event(struct world *w, uint64_t stream)
 	wait_event(w, stream, e);
 }
 
+/* In a window there is nothing to measure, which does no harm. */
+static void any_profile(struct world *w, uint64_t stream)
+{
+	const bool recording = recording_on(w, slot_of(w, stream));
+	struct capkm_host_profile profile = { 0 };
+
+	OK(w, capkm_host_profile_begin(w->host, stream, &profile, &w->err));
+	any_launch(w, stream);
+	OK(w, capkm_host_profile_end(w->host, stream, &profile, &w->err));
+	if (profile.timed == recording)
+		die(w, "a profile %s a window is %stimed", recording ? "in" : "outside of",
+		    profile.timed ? "" : "not ");
+}
+
 static void any_graph(struct world *w, uint64_t stream)
 {
 	struct graph *g = &w->graph[roll(w, GRAPHS)];
@@ -1419,8 +1455,10 @@ static void storm_step(struct world *w)
 		any_graph(w, stream);
 	else if (draw < 960)
 		any_event(w, stream);
-	else if (draw < 970)
+	else if (draw < 965)
 		sync_stream(w, stream);
+	else if (draw < 970)
+		any_profile(w, stream);
 	else if (draw < 980)
 		renew_kernel(w, roll(w, 2) ? LATECOMER : (enum which)roll(w, COPY));
 	else if (draw < 995 && w->failures)
@@ -1437,7 +1475,6 @@ static void storm(struct world *w, int steps)
 {
 	while (steps--)
 		storm_step(w);
-	come_to_rest(w);
 }
 
 /* Every third one runs out of memory. */
@@ -1466,8 +1503,13 @@ static void storm_run(uint64_t seed, unsigned int slots, bool failures, struct c
 	all->refused += w->count.refused;
 	all->replays += w->count.replays;
 	all->sealed += w->count.sealed;
-	end_world(w);
-	end_host(c, host, slots);
+	if (seed % 4) {
+		come_to_rest(w);
+		end_world(w);
+		end_host(c, host, slots);
+	} else {
+		end_at_once(w, c);
+	}
 }
 
 /* T-107 to T-109, T-111 to T-113, T-116, T-120, T-121 */
@@ -1518,6 +1560,7 @@ static void *run_storm(void *arg)
 	struct thread *t = arg;
 
 	storm(t->w, t->steps);
+	come_to_rest(t->w);
 	return NULL;
 }
 

@@ -357,7 +357,6 @@ int capkm_cache_query(struct capkm_cache *cache,
 {
 	struct capkm_cache_stats known;
 	int rc = capkm_opts(&known, sizeof(known), stats, "cache_query", err);
-	const size_t sz = known.sz;
 
 	if (rc)
 		return rc;
