@@ -488,7 +488,7 @@ int capkm_pool_find(struct capkm_pool *pool, uint64_t memory,
 		rc = capkm_pool_lock(pool, "pool_find", err);
 	if (rc)
 		return rc;
-	known = (struct capkm_pool_slice){ .sz = sz };
+	memset(&known, 0, sizeof(known));
 	rc = handle_own(pool, memory, "pool_find", &h, err);
 	if (!rc)
 		rc = handle_slice(pool, h, "pool_find", err);

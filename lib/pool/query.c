@@ -108,7 +108,7 @@ int capkm_pool_query(struct capkm_pool *pool, uint32_t slot,
 		rc = capkm_pool_lock(pool, "pool_query", err);
 	if (rc)
 		return rc;
-	known = (struct capkm_pool_stats){ .sz = sz, .epoch = pool->epoch };
+	known = (struct capkm_pool_stats){ .epoch = pool->epoch };
 	rc = capkm_pool_find_part(pool, slot, "pool_query", &part, err);
 	if (part)
 		rc = count(part, &known, err);
