@@ -95,9 +95,9 @@ static const struct areas small = {
 /* Caps that are met: the next area serves it, and after the last one nobody does. */
 static const struct areas capped = {
 	.len = 3, .area = {
-		{ .kind = CAPKM_POOL_SLICED, .page_bytes = 8192, .capacity = 16384 },
-		{ .kind = CAPKM_POOL_EXCLUSIVE, .capacity = 8192, .period = 25 },
-		{ .kind = CAPKM_POOL_DIRECT, .capacity = 8192 },
+		{ .kind = CAPKM_POOL_SLICED, .page_bytes = 2048, .capacity = 4096 },
+		{ .kind = CAPKM_POOL_EXCLUSIVE, .capacity = 2048, .period = 25 },
+		{ .kind = CAPKM_POOL_DIRECT, .capacity = 2048 },
 	}
 };
 
@@ -715,14 +715,14 @@ static void die_id(struct model *m, u_int64_t id)
 
 /*
  * Nobody needs it: its id means nothing any more. The entry stays while the slice is
- * where it was. What a capture may do with memory that becomes free, and that it has
- * not touched, is not said.
+ * where it was. What a capture does with memory, and its id, that becomes free and that
+ * it has not touched, is not said.
  */
 static void settle(struct model *m, struct handle *h)
 {
 	if (!h->freed || h->pins || h->graphs)
 		return;
-	if (!h->touched && h->freed_in != RECORDING)
+	if (!m->capture[h->slot])
 		die_id(m, h->id);
 	if (!has_memory(h))
 		h->id = 0;
