@@ -178,11 +178,13 @@ int capkm_dispatch_run(struct capkm_host *host, struct dispatch *d, char *why,
 		.why = why,
 	};
 	const struct capkm_host *before;
-	int rc;
+	int rc, old;
 
 	why[0] = '\0';
 	before = capkm_host_set_inside(host);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
 	rc = d->kernel->fn(&call);
+	pthread_setcancelstate(old, &old);
 	capkm_host_set_inside(before);
 	why[why_size - 1] = '\0';
 	if (rc && !why[0])

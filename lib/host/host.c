@@ -356,7 +356,7 @@ void capkm_host_destroy(struct capkm_host *host)
 	struct graph *g;
 	struct kernel *k;
 
-	if (!host)
+	if (!host || capkm_host_is_inside(host))
 		return;
 	if (!capkm_host_inherited(host))
 		stop(host);

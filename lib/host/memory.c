@@ -48,17 +48,13 @@ static void end(struct capkm_host *host, struct memory *m)
 	capkm_memory_put(m);
 }
 
-/* What somebody still uses is not given to the pool, which takes it by itself. */
 void capkm_memory_reset(struct capkm_host *host)
 {
 	struct memory *m;
 	uint32_t at = 0;
 
-	while ((m = capkm_table_next(&host->memories, &at))) {
-		if (m->uses && m->pooled)
-			m->pooled = m->claim.buffer = 0;
+	while ((m = capkm_table_next(&host->memories, &at)))
 		end(host, m);
-	}
 }
 
 static int find_slice(struct capkm_host *host, struct memory *m,

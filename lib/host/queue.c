@@ -305,7 +305,10 @@ static void *serve(void *context)
 {
 	struct slot *slot = context;
 	struct capkm_host *host = slot->host;
+	int old;
 
+	/* Only a kernel's function can be cancelled: there somebody cleans up. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	pthread_mutex_lock(&host->lock);
 	for (;;) {
 		enum outcome outcome;

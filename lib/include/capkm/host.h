@@ -110,7 +110,8 @@ CAPKM_API int capkm_host_create(struct capkm *c,
 
 /*
  * Runs what is queued, aborts its windows, destroys its graphs and its memory.
- * In a forked child it only gives back the child's copy. NULL is fine.
+ * In a forked child it only gives back the child's copy; a kernel's function (which has
+ * called exit(), say) does nothing by it. NULL is fine.
  */
 CAPKM_API void capkm_host_destroy(struct capkm_host *host);
 
