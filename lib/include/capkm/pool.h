@@ -173,8 +173,8 @@ CAPKM_API void capkm_pool_destroy(struct capkm_pool *pool);
  *
  * Return: 0; -EINVAL (size 0, slot out of range), -EMSGSIZE (no area accepts the
  * size), -ENOSPC (the cap of the last area that accepts it: size, capacity and
- * bytes in use are in the text; nothing has changed), -ENOMEM, what the backend
- * said
+ * bytes in use are in the text), -ENOMEM, what the backend said. On error no memory
+ * is taken; free slices may have been merged, and idle pages given back
  */
 CAPKM_API int capkm_pool_alloc(struct capkm_pool *pool, uint32_t slot,
 			       uint64_t bytes, uint64_t *memory,
