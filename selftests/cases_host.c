@@ -383,6 +383,15 @@ TEST_F(cases_host, c47_input_is_freed_behind_a_replay)
 	h_free(x, kv);
 	h_replay(x, 1, g);
 	h_is(x, 1, out, 72);
+	/* What it reads and then writes in place is one. */
+	kv = h_new(x, 1, 8);
+	h_record(x, 1);
+	h_launch(x, 1, x->add, 1, ARGS(RW(kv), R(kv)));
+	g = h_end(x, 1);
+	h_replay(x, 1, g);
+	h_is(x, 1, kv, 9);
+	h_free(x, kv);
+	REFUSED(-ESTALE, capkm_host_graph_replay(x->h, 1, g, NULL, &err));
 }
 
 TEST_HARNESS_MAIN

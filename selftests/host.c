@@ -1193,6 +1193,8 @@ static void is_taken_away(struct __test_metadata *_metadata, SELF *self, enum ta
 {
 	struct ex *x = &self->x;
 	uint64_t in = h_new(x, 1, 5), a = h_new(x, 1, 1), b = h_new(x, 1, 2), w, g = 77;
+	const struct capkm_host_range from = { .memory = in }, to = { .memory = b };
+	uint64_t old = graph_of_add(x, 3, b, in, 3);
 	struct capkm_host_event e;
 	uint64_t s = 1;
 	int ran = load(&x->ran);
@@ -1212,8 +1214,12 @@ static void is_taken_away(struct __test_metadata *_metadata, SELF *self, enum ta
 	else
 		ASSERT_EQ(1, t_destroy_stream(self->a, 1));
 	/* Whoever records must not go on as if nothing had happened. */
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		REFUSED(-ECANCELED, h_try_launch(x, s, x->add, 1, ARGS(W(b), R(in)), 0).rc);
+		REFUSED(-ECANCELED, capkm_host_copy(x->h, s, &to, &from, NULL, &err));
+		REFUSED(-ECANCELED, h_try_replay(x, s, old).rc);
+	}
+	h_destroy(x, old);
 	g = 77;
 	ASSERT_GT(0, capkm_host_graph_end(x->h, 1, &g, NULL, &err));
 	ASSERT_EQ(0, g);
