@@ -682,10 +682,13 @@ static void any_grid(struct world *w, struct op *op)
 		op->grid[roll(w, 3)] = 0;
 	} else if (roll(w, 2)) {
 		struct mem *m = any_mem(w);
-		unsigned int at = m->size < 12 ? 0 : roll(w, m->size - 11) & ~3;
+		unsigned int at = 0;
 
 		if (m->size < 12)
 			return;
+		/* Mostly where write_grid() puts one. */
+		if (!roll(w, 4))
+			at = roll(w, m->size - 11) & ~3;
 		op->dynamic = true;
 		op->arg[op->args] = (struct arg){ m, at, at + 12, R };
 	}
