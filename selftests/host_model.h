@@ -261,6 +261,7 @@ struct world {
 	struct capkm_host *host;
 	struct capkm_error err;
 	unsigned int max_streams, base, slots;
+	unsigned int queue_max;	/* 0: not looked at */
 	bool failures;		/* of functions and of inputs, and wrong calls */
 	bool alone;		/* nobody else has the executor */
 	bool limits;		/* anything may fail for one, so the model says less */

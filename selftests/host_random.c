@@ -192,25 +192,12 @@ static void remember(struct world *w, unsigned int slot, const struct op *op)
 		w->past[w->pasts++] = (struct past){ w->issued, slot, *op };
 }
 
-/* There is no memory for what it writes: an error, or it is skipped. */
-static bool never_recorded(struct world *w, uint64_t stream, const struct op *op)
+/* What it writes was never allocated: there is nothing to record. */
+static bool writes_never(const struct op *op)
 {
-	struct window *win = recording_on(w, slot_of(w, stream));
-	uint32_t result = CAPKM_CLEAN;
-	int rc;
-
-	for (unsigned int i = 0; i < op->args; i++) {
-		if (!(op->arg[i].access & W && op->arg[i].m->never) || has_no_work(op))
-			continue;
-		rc = call_launch(w, stream, op, 0, &result);
-		if (!rc && result == CAPKM_CLEAN)
-			die(w, "a launch over memory that is not there was recorded");
-		if (!rc) {
-			settle_writes(w, op, ++w->now);
-			win->doomed = true;
-		}
-		return true;
-	}
+	for (unsigned int i = 0; i < op->args; i++)
+		if (op->arg[i].access & W && op->arg[i].m->never && !has_no_work(op))
+			return true;
 	return false;
 }
 
@@ -226,13 +213,11 @@ static void launch(struct world *w, uint64_t stream, const struct op *op)
 	say_args(op, args, sizeof(args));
 	note(w, "%u: %s on %" PRIu64 "%s%s:%s", w->step, kernels[op->which].name, stream,
 	     win ? " recorded" : "", op->poison ? " poison" : "", args);
-	if (op->poison && uses_never(op)) {
+	if ((op->poison && uses_never(op)) || (win && writes_never(op))) {
 		if (call_launch(w, stream, op, 0, &result) != -EINVAL)
-			die(w, "a launch that must run has no memory");
+			die(w, "a launch that would have to run has no memory");
 		return;
 	}
-	if (win && never_recorded(w, stream, op))
-		return;
 	rc = call_launch(w, stream, op, 0, &result);
 	if (is_missed(w, rc) || (w->limits && win && result)) {
 		if (win)
@@ -333,14 +318,6 @@ static void m_write(struct world *w, const struct window *win, const struct arg 
 	memset(&to->m->known[to->start], true, len);
 }
 
-static bool any_never(const struct arg *a, unsigned int n)
-{
-	while (n--)
-		if (a[n].m->never)
-			return true;
-	return false;
-}
-
 static void write_bytes(struct world *w, uint64_t stream, const struct arg *to, unsigned int n)
 {
 	struct window *win = recording_on(w, slot_of(w, stream));
@@ -349,8 +326,6 @@ static void write_bytes(struct world *w, uint64_t stream, const struct arg *to, 
 	uint32_t result = 99;
 	int rc;
 
-	if (win && any_never(to, n))
-		return;
 	for (unsigned int i = 0; i < n; i++) {
 		for (unsigned int b = 0; b < to[i].end - to[i].start; b++)
 			data[i][b] = copy[i][b] = roll(w, 256);
@@ -1476,8 +1451,15 @@ static void storm_step(struct world *w)
 
 static void storm(struct world *w, int steps)
 {
-	while (steps--)
+	struct capkm_host_stats stats = CAPKM_OPTS(struct capkm_host_stats);
+
+	while (steps--) {
 		storm_step(w);
+		OK(w, capkm_host_query(w->host, &stats, &w->err));
+		if (w->queue_max && stats.queued > w->queue_max * w->slots)
+			die(w, "%" PRIu64 " tasks wait, in queues of %u", stats.queued,
+			    w->queue_max);
+	}
 }
 
 /* Every third one runs out of memory. */
@@ -1499,6 +1481,7 @@ static void storm_run(uint64_t seed, unsigned int slots, bool failures, struct c
 
 	w->failures = failures;
 	w->alone = true;
+	w->queue_max = opts.queue_max;
 	storm(w, 250);
 	all->reads += w->count.reads;
 	all->stale += w->count.stale;
