@@ -1912,6 +1912,39 @@ TEST_F(host, function_is_cancelled)
 	h_is(x, 1, a, 6);
 }
 
+/* It is to be cancelled, and gets away with it; whoever comes next may not. */
+static int fn_cancelled_later(const struct capkm_host_call *call)
+{
+	pthread_cancel(pthread_self());
+	return fn_sum(call);
+}
+
+static int fn_sleepy(const struct capkm_host_call *call)
+{
+	if (__asan_handle_no_return)
+		__asan_handle_no_return();
+	usleep(1);
+	return fn_sum(call);
+}
+
+TEST_F(host, function_is_cancelled_later)
+{
+	struct ex *x = &self->x;
+	uint64_t in = h_new(x, 1, 5), a = h_new(x, 1, 1), b = h_new(x, 1, 2), k, sleepy, data[N];
+
+	k = h_kernel(x, "cancelled later", fn_cancelled_later, NULL);
+	sleepy = h_kernel(x, "sleepy", fn_sleepy, NULL);
+	for (int i = 0; i < 3; i++) {
+		h_launch(x, 1, k, i, ARGS(W(a), R(in)));
+		h_is(x, 1, a, 5 + i);
+		h_launch(x, 1, sleepy, i, ARGS(W(b), R(in)));
+		if (h_try_read(x, 1, b, data))
+			HAS(h_is_tainted(x, b, FAILED).text, "torn down");
+		h_launch(x, 1, sleepy, 10 + i, ARGS(W(b), R(in)));
+		h_is(x, 1, b, 15 + i);
+	}
+}
+
 struct inside {
 	struct ex *x;
 	uint64_t memory, graph;
@@ -3680,7 +3713,7 @@ FIXTURE_TEARDOWN(process)
 }
 
 /* How a function leaves its process. */
-enum how { SELF_KILL, SEGFAULT, EXIT, JUMP, REST };
+enum how { SELF_KILL, SEGFAULT, EXIT, QUIT, JUMP, REST };
 
 struct doomed {
 	struct told *told;
@@ -3688,6 +3721,13 @@ struct doomed {
 };
 
 static jmp_buf elsewhere;
+static struct capkm_host *of_doomed;
+
+/* What a program does at its end, here from inside of the function. */
+static void clean_up(void)
+{
+	capkm_host_destroy(of_doomed);
+}
 
 static int fn_doomed(const struct capkm_host_call *call)
 {
@@ -3699,6 +3739,7 @@ static int fn_doomed(const struct capkm_host_call *call)
 	case SELF_KILL: raise(SIGKILL); break;
 	case SEGFAULT: *(volatile int *)call->bytes[0] = 1; break;
 	case EXIT: syscall(SYS_exit_group, 3); break;
+	case QUIT: exit(3);
 	case JUMP: longjmp(elsewhere, 1);
 	case REST: rest();
 	}
@@ -3720,6 +3761,8 @@ be_doomed(const FIXTURE_DATA(process) *self, enum how how, bool replay)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	h_attach(cl, self->a->domain);
 	h_create(&x, cl, NULL);
+	of_doomed = x.h;
+	atexit(clean_up);
 	m = h_new(&x, 1, 5);
 	near = h_new(&x, 1, 6);
 	h_is(&x, 1, near, 6);
@@ -3806,6 +3849,7 @@ TEST_F(process, function_takes_the_process_with_it)
 	meets_its_end(_metadata, self, SELF_KILL, false);
 	meets_its_end(_metadata, self, SEGFAULT, false);
 	meets_its_end(_metadata, self, EXIT, false);
+	meets_its_end(_metadata, self, QUIT, false);
 }
 
 /* The same in the middle of a replay: all that the graph writes. */
@@ -3814,6 +3858,7 @@ TEST_F(process, function_takes_a_replay_with_it)
 	ONLY_KERNEL();
 	meets_its_end(_metadata, self, SELF_KILL, true);
 	meets_its_end(_metadata, self, EXIT, true);
+	meets_its_end(_metadata, self, QUIT, true);
 }
 
 TEST_F(process, killed_in_the_middle)
