@@ -22,10 +22,10 @@ void capkm_kernel_put(struct kernel *k)
 		free(k);
 }
 
-/* The source of a write is its metadata. */
+/* The source of a write, as large as its destination, is its metadata. */
 static int run_write(const struct capkm_host_call *call)
 {
-	memcpy(call->args[0], call->info, call->info_bytes);
+	memcpy(call->args[0], call->info, call->bytes[0]);
 	return 0;
 }
 

@@ -128,8 +128,9 @@ void capkm_recording_doom(struct slot *slot, uint64_t stream,
 		.kind = CAPKM_KIND_LAUNCH, .code = rc,
 		.text = "it could not be recorded");
 
-	capkm_window_fail(slot->host->c, slot->recording->window, stream, label,
-			  &cause, NULL);
+	if (capkm_window_fail(slot->host->c, slot->recording->window, stream,
+			      label, &cause, NULL))
+		slot->recording->missed = rc;
 }
 
 int capkm_recording_join(struct slot *slot, uint64_t stream,
@@ -339,7 +340,8 @@ static int settle_list(struct slot *slot)
 	uint32_t i;
 	int rc = 0;
 
-	for (i = 0; rec && i < rec->len && !rc; i++)
+	/* After a wait the recording may be gone. */
+	for (i = 0; !rc && rec && i < rec->len; i++)
 		rc = capkm_uses_settle(slot->host, rec->list[i]->uses,
 				       rec->list[i]->uses_len);
 	return rc;
@@ -565,10 +567,16 @@ static int end(struct slot *slot, uint64_t stream, uint64_t *graph,
 {
 	struct capkm_host *host = slot->host;
 	const struct capkm_where where = capkm_host_where(stream);
-	struct graph *g = graph_new(slot, "end_capture", err);
+	struct graph *g;
 	struct recording *rec;
-	int rc;
+	int rc = slot->recording->missed;
 
+	if (rc) {
+		give_up(slot, stream);
+		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+			"end_capture: a launch could not be recorded, and the authority not be told; the window was aborted");
+	}
+	g = graph_new(slot, "end_capture", err);
 	if (!g) {
 		give_up(slot, stream);
 		return -ENOMEM;

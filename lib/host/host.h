@@ -122,6 +122,7 @@ struct recording {
 	uint32_t slot;			/* its own, where it was prepared */
 	bool begun;
 	bool lost;			/* somebody took the window away */
+	int missed;			/* why a launch is not in it, if it is not doomed */
 	struct dispatch **list;
 	uint32_t len, capacity;
 };

@@ -314,7 +314,6 @@ static int write_new(struct capkm_host *host, struct slot *slot,
 	w->staged->dropped.free = free_staged;
 	memcpy(w->staged->data, given->data, bytes);
 	w->dispatch->info = w->staged->data;
-	w->dispatch->info_bytes = bytes;
 	return 0;
 }
 
