@@ -111,7 +111,7 @@ int capkm_host_kernel_destroy(struct capkm_host *host, uint64_t kernel,
 struct compiling {
 	struct capkm_host *host;
 	struct kernel *kernel;
-	const struct capkm_host *inside;
+	struct inside inside;
 };
 
 /* Also when the compiler ends its thread. */
@@ -119,7 +119,7 @@ static void compiled(void *context)
 {
 	struct compiling *c = context;
 
-	capkm_host_set_inside(c->inside);
+	capkm_host_come_out(&c->inside);
 	pthread_mutex_lock(&c->host->lock);
 	c->kernel->state = c->kernel->fn ? COMPILED : SOURCE;
 	pthread_cond_broadcast(&c->host->progress);
@@ -148,7 +148,7 @@ int capkm_kernel_compile(struct capkm_host *host, struct kernel *k, char *why,
 	k->state = COMPILING;
 	why[0] = '\0';
 	pthread_mutex_unlock(&host->lock);
-	c.inside = capkm_host_set_inside(host);
+	capkm_host_go_inside(&c.inside, host);
 	pthread_cleanup_push(compiler_died, &c);
 	rc = k->compile(k->context, &fn, why, why_size);
 	pthread_cleanup_pop(0);
@@ -177,15 +177,15 @@ int capkm_dispatch_run(struct capkm_host *host, struct dispatch *d, char *why,
 		.why_size = (uint32_t)why_size,
 		.why = why,
 	};
-	const struct capkm_host *before;
+	struct inside frame;
 	int rc, old;
 
 	why[0] = '\0';
-	before = capkm_host_set_inside(host);
+	capkm_host_go_inside(&frame, host);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
 	rc = d->kernel->fn(&call);
 	pthread_setcancelstate(old, &old);
-	capkm_host_set_inside(before);
+	capkm_host_come_out(&frame);
 	why[why_size - 1] = '\0';
 	if (rc && !why[0])
 		snprintf(why, why_size, "it returned %d", rc);

@@ -582,10 +582,10 @@ static int end(struct slot *slot, uint64_t stream, uint64_t *graph,
 		return -ENOMEM;
 	}
 	rc = capkm_window_close(host->c, &where, &g->authority, answer, err);
-	if (rc == -EBUSY)
+	if (rc) {
+		/* If it is still there (a child window is open), it goes. */
 		capkm_window_abort(host->c, &where, slot->recording->window,
 				   NULL, NULL);
-	if (rc) {
 		refuse_graph(slot, g);
 		return rc;
 	}

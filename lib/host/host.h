@@ -218,8 +218,13 @@ int capkm_uses_settle(struct capkm_host *host, const struct use *uses,
 		      uint32_t len);
 /* Does the calling thread run a function of this executor? */
 bool capkm_host_is_inside(const struct capkm_host *host);
-/* From here on it does; what was so before, to be set again afterwards. */
-const struct capkm_host *capkm_host_set_inside(const struct capkm_host *host);
+/* Functions that the thread is inside of: one may call another executor's. */
+struct inside {
+	const struct capkm_host *host;
+	struct inside *outer;
+};
+void capkm_host_go_inside(struct inside *frame, const struct capkm_host *host);
+void capkm_host_come_out(const struct inside *frame);
 
 /* memory.c */
 

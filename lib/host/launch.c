@@ -535,39 +535,82 @@ int capkm_host_read(struct capkm_host *host, uint64_t stream,
 	return rc;
 }
 
+/* Claims of ranges whose memory stays until it is put. 0; *@len: how many. */
+static int hold(struct capkm_host *host, const struct capkm_host_range *ranges,
+		uint32_t *len, struct memory **held, struct capkm_claim *claims,
+		struct capkm_error *err)
+{
+	const uint32_t n = *len;
+	int rc = 0;
+
+	for (*len = 0; *len < n && !rc; *len += !rc) {
+		struct capkm_host_range r = ranges[*len];
+		struct memory *m;
+
+		rc = capkm_memory_range(host, &r, "host_check", *len, &m, err);
+		if (rc)
+			break;
+		capkm_memory_get(m);
+		capkm_memory_use(m);
+		held[*len] = m;
+		claims[*len] = capkm_memory_claim(m, &r);
+	}
+	return rc;
+}
+
+static void let_go(struct capkm_host *host, struct memory **held, uint32_t len)
+{
+	while (len) {
+		capkm_memory_unuse(host, held[--len]);
+		capkm_memory_put(held[len]);
+	}
+}
+
+/* What writes the memory has run. */
+static int wait_for_writers(struct capkm_host *host, struct memory *const *held,
+			    uint32_t len, struct capkm_error *err)
+{
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; i < len && !rc; i++) {
+		rc = capkm_slot_wait(host, held[i]->written);
+		if (rc)
+			capkm_error_set(err, rc, i, 0,
+				"host_check: no thread could be started for the work that writes memory %" PRIu64,
+				held[i]->id);
+	}
+	/* The work that was waited for may be what was lost. */
+	return rc ? rc : capkm_host_tell(host, "host_check", err);
+}
+
 int capkm_host_check(struct capkm_host *host,
 		     const struct capkm_host_range *ranges, uint32_t len,
 		     struct capkm_answer *answer, struct capkm_error *err)
 {
 	struct capkm_claim *claims;
-	uint32_t i;
+	struct memory **held;
 	int rc = capkm_host_enter(host, "host_check", err);
 
 	if (rc)
 		return rc;
-	claims = calloc(len ? len : 1, sizeof(*claims));
-	if (!claims)
+	claims = calloc(len + 1ul, sizeof(*claims));
+	held = calloc(len + 1ul, sizeof(*held));
+	if (!claims || !held) {
 		rc = no_claims(-ENOMEM, "host_check", err);
-	for (i = 0; i < len && !rc; i++) {
-		struct capkm_host_range r = ranges[i];
-		struct memory *m;
-
-		rc = capkm_memory_range(host, &r, "host_check", i, &m, err);
-		if (rc)
-			break;
-		claims[i] = capkm_memory_claim(m, &r);
-		rc = capkm_slot_wait(host, m->written);
-		if (rc)
-			capkm_error_set(err, rc, i, 0,
-				"host_check: no thread could be started for the work that writes memory %" PRIu64,
-				r.memory);
+		len = 0;
+	} else {
+		rc = hold(host, ranges, &len, held, claims, err);
 	}
-	/* After the work that was waited for, which may be what was lost. */
 	if (!rc)
-		rc = capkm_host_tell(host, "host_check", err);
+		rc = wait_for_writers(host, held, len, err);
 	capkm_host_leave(host);
 	if (!rc)
 		rc = capkm_check(host->c, claims, len, answer, err);
+	pthread_mutex_lock(&host->lock);
+	let_go(host, held, len);
+	pthread_mutex_unlock(&host->lock);
+	free(held);
 	free(claims);
 	return rc;
 }

@@ -14,19 +14,27 @@
 #include <string.h>
 #include <time.h>
 
-static __thread const struct capkm_host *inside;
+static __thread struct inside *inside;
 
 bool capkm_host_is_inside(const struct capkm_host *host)
 {
-	return inside == host;
+	const struct inside *i;
+
+	for (i = inside; i; i = i->outer)
+		if (i->host == host)
+			return true;
+	return false;
 }
 
-const struct capkm_host *capkm_host_set_inside(const struct capkm_host *host)
+void capkm_host_go_inside(struct inside *frame, const struct capkm_host *host)
 {
-	const struct capkm_host *before = inside;
+	*frame = (struct inside){ host, inside };
+	inside = frame;
+}
 
-	inside = host;
-	return before;
+void capkm_host_come_out(const struct inside *frame)
+{
+	inside = frame->outer;
 }
 
 struct task *capkm_task_new(struct capkm_host *host, uint64_t stream)

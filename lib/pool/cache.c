@@ -332,6 +332,9 @@ void capkm_cache_discard(struct capkm_cache *cache, uint64_t window)
 	owner = take_owner(&cache->windows, window);
 	if (owner)
 		owner_free(owner, unpin);
+	/* Where nothing is kept outside of windows nobody would trim the list. */
+	if (!cache->opts.entries)
+		drop_down_to(cache, 0);
 	pthread_mutex_unlock(&cache->mutex);
 }
 
