@@ -1919,28 +1919,28 @@ static int fn_cancelled_later(const struct capkm_host_call *call)
 	return fn_sum(call);
 }
 
-static int fn_sleepy(const struct capkm_host_call *call)
+static int fn_cancellable(const struct capkm_host_call *call)
 {
 	if (__asan_handle_no_return)
 		__asan_handle_no_return();
-	usleep(1);
+	pthread_testcancel();
 	return fn_sum(call);
 }
 
 TEST_F(host, function_is_cancelled_later)
 {
 	struct ex *x = &self->x;
-	uint64_t in = h_new(x, 1, 5), a = h_new(x, 1, 1), b = h_new(x, 1, 2), k, sleepy, data[N];
+	uint64_t in = h_new(x, 1, 5), a = h_new(x, 1, 1), b = h_new(x, 1, 2), k, next, data[N];
 
 	k = h_kernel(x, "cancelled later", fn_cancelled_later, NULL);
-	sleepy = h_kernel(x, "sleepy", fn_sleepy, NULL);
+	next = h_kernel(x, "cancellable", fn_cancellable, NULL);
 	for (int i = 0; i < 3; i++) {
 		h_launch(x, 1, k, i, ARGS(W(a), R(in)));
 		h_is(x, 1, a, 5 + i);
-		h_launch(x, 1, sleepy, i, ARGS(W(b), R(in)));
+		h_launch(x, 1, next, i, ARGS(W(b), R(in)));
 		if (h_try_read(x, 1, b, data))
 			HAS(h_is_tainted(x, b, FAILED).text, "torn down");
-		h_launch(x, 1, sleepy, 10 + i, ARGS(W(b), R(in)));
+		h_launch(x, 1, next, 10 + i, ARGS(W(b), R(in)));
 		h_is(x, 1, b, 15 + i);
 	}
 }
