@@ -300,8 +300,14 @@ int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
 
 void capkm_error_limit(struct capkm_error *err, uint32_t limit)
 {
-	if (err && err->sz >= offsetof(struct capkm_error, __reserved))
+	if (err && err->sz >= offsetof(struct capkm_error, code))
 		err->limit = limit;
+}
+
+void capkm_error_code(struct capkm_error *err, int32_t code)
+{
+	if (err && err->sz >= offsetof(struct capkm_error, text))
+		err->code = code;
 }
 
 int capkm_refuse(const struct capkm *c, struct capkm_error *err,

@@ -85,6 +85,8 @@ void capkm_means(struct text *t, const struct capkm *c, unsigned int nr, int rc,
 uint32_t capkm_limit_of(unsigned int nr, int rc, const void *arg);
 /* @err, which has been filled, also says which limit. */
 void capkm_error_limit(struct capkm_error *err, uint32_t limit);
+/* @err, which has been filled, also says what a driver answered. */
+void capkm_error_code(struct capkm_error *err, int32_t code);
 /* Fills @err and returns @rc. */
 __attribute__((format(printf, 5, 6)))
 int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
@@ -111,6 +113,16 @@ struct claims {
 int capkm_refuse_claims(const struct capkm *c, struct capkm_error *err,
 			unsigned int nr, int rc, const void *arg,
 			uint32_t index, const struct claims *claims);
+
+/* window.c */
+
+/*
+ * Seals a window that was ended, or explains why not: "end_capture: ...", -ESTALE; one
+ * that cannot be sealed for want of something is refused. @answer has been looked at.
+ */
+int capkm_window_finish(struct capkm *c, const struct capkm_window_end *closed,
+			uint64_t *graph, struct capkm_answer *answer,
+			struct capkm_error *err);
 
 /* limit.c */
 

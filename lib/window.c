@@ -340,11 +340,10 @@ static void copy_reports(struct capkm_answer *to,
 	to->out_result = from->out_result;
 }
 
-static int close_window(struct capkm *c, const struct capkm_where *where,
+int capkm_window_finish(struct capkm *c, const struct capkm_window_end *closed,
 			uint64_t *graph, struct capkm_answer *answer,
 			struct capkm_error *err)
 {
-	struct capkm_window_end closed = { .size = sizeof(closed) };
 	struct capkm_report reports[2];
 	struct capkm_answer a = {
 		.sz = sizeof(a),
@@ -352,18 +351,26 @@ static int close_window(struct capkm *c, const struct capkm_where *where,
 		.reports_len = 2,
 	};
 	uint32_t limit;
-	int rc = end(c, where, &closed, err);
+	int rc = seal(c, closed->out_window, 0, graph, &a, &limit, NULL);
 
-	if (rc) {
-		disarm(c, &closed);
-		return rc;
-	}
-	rc = seal(c, closed.out_window, 0, graph, &a, &limit, NULL);
 	if (rc)
-		return give_up(c, closed.out_window, rc, limit, err);
+		return give_up(c, closed->out_window, rc, limit, err);
 	copy_reports(answer, &a);
 	return a.out_result == CAPKM_REFUSED ?
-		explain_refusal(&closed, &a, err) : 0;
+		explain_refusal(closed, &a, err) : 0;
+}
+
+static int close_window(struct capkm *c, const struct capkm_where *where,
+			uint64_t *graph, struct capkm_answer *answer,
+			struct capkm_error *err)
+{
+	struct capkm_window_end closed = { .size = sizeof(closed) };
+	int rc = end(c, where, &closed, err);
+
+	if (!rc)
+		return capkm_window_finish(c, &closed, graph, answer, err);
+	disarm(c, &closed);
+	return rc;
 }
 
 int capkm_window_close(struct capkm *c, const struct capkm_where *where,

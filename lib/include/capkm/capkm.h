@@ -86,7 +86,7 @@ CAPKM_API const char *capkm_version(void);
  * @failure: failure in the error graph behind it, 0 if there is none
  * @limit: enum capkm_limit that is reached (-EDQUOT, -ENOSPC) or may not be set
  *	so (capkm_domain_create()), else 0
- * @__reserved: 0
+ * @code: what a driver answered (a CUresult), else 0
  * @text: one line, or one for each of several reasons: the call, the element,
  *	what would be right. NUL-terminated
  */
@@ -96,7 +96,7 @@ struct capkm_error {
 	uint32_t index;
 	uint64_t failure;
 	uint32_t limit;
-	uint32_t __reserved;
+	int32_t code;
 	char text[512];
 };
 

@@ -1,0 +1,838 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Windows around the driver's captures. The authority's state changes first, then the
+ * driver's (a call that the authority refuses does nothing to a capture), then the
+ * authority hears that the driver has done it. The driver's capture is always ended,
+ * whatever becomes of the window.
+ */
+#include "cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One call at a time changes the window of a stream. */
+static int claim(struct capkm_cuda *cuda, struct stream *s, const char *call,
+		 struct capkm_error *err)
+{
+	bool busy;
+
+	pthread_mutex_lock(&cuda->lock);
+	busy = s->changing;
+	s->changing = true;
+	pthread_mutex_unlock(&cuda->lock);
+	return busy ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: another thread prepares, begins or ends a window on the stream",
+		call) : 0;
+}
+
+static void unclaim(struct capkm_cuda *cuda, struct stream *s)
+{
+	pthread_mutex_lock(&cuda->lock);
+	s->changing = false;
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+static void set_window(struct capkm_cuda *cuda, struct stream *s,
+		       struct window *w)
+{
+	pthread_mutex_lock(&cuda->lock);
+	s->window = w;
+	w->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+/* No stream records in it any more. The caller has it, and frees it. */
+static void detach(struct capkm_cuda *cuda, struct window *w)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (s->window == w)
+			s->window = NULL;
+	w->origin->window = NULL;
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+static void window_free(struct window *w)
+{
+	capkm_retained_free(&w->retained);
+	free(w);
+}
+
+static bool owns(const struct stream *s)
+{
+	return s->window && s->window->origin == s;
+}
+
+static const char *mode_name(int mode)
+{
+	static const char *const names[] = {
+		[CU_MODE_GLOBAL] = "global",
+		[CU_MODE_THREAD_LOCAL] = "thread-local",
+		[CU_MODE_RELAXED] = "relaxed",
+	};
+
+	return names[mode];
+}
+
+static int choose_mode(const struct capkm_cuda_graph_opts *o,
+		       const char *call, int *mode, struct capkm_error *err)
+{
+	const uint32_t known = CAPKM_CUDA_GRAPH_F_STRICT |
+			       CAPKM_CUDA_GRAPH_F_FREES |
+			       CAPKM_CUDA_GRAPH_F_HOST_UNCHECKED;
+
+	if (o->flags & ~known || o->mode > CAPKM_CUDA_MODE_RELAXED)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: flags are CAPKM_CUDA_GRAPH_F_*, not 0x%x, and the mode one of CAPKM_CUDA_MODE_*, not %" PRIu32,
+			call, o->flags, o->mode);
+	if (o->mode)
+		*mode = (int)o->mode - CAPKM_CUDA_MODE_GLOBAL;
+	else
+		*mode = o->flags & CAPKM_CUDA_GRAPH_F_STRICT ?
+			CU_MODE_THREAD_LOCAL : CU_MODE_RELAXED;
+	return 0;
+}
+
+static void disarm(struct capkm_cuda *cuda, const struct stream *s)
+{
+	if (cuda->pool)
+		capkm_pool_capture_end(cuda->pool, s->slot, NULL, NULL);
+}
+
+/* What a window keeps goes with it: the authority has none of it any more. */
+static void give_up(struct capkm_cuda *cuda, struct stream *s)
+{
+	struct window *w = s->window;
+
+	disarm(cuda, s);
+	if (cuda->cache)
+		capkm_cache_discard(cuda->cache, w->id);
+	detach(cuda, w);
+	window_free(w);
+	capkm_cuda_sweep(cuda);
+}
+
+static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
+{
+	cu_graph raw = NULL;
+
+	cuda->cu.cuStreamEndCapture(s->handle, &raw);
+	if (raw)
+		cuda->cu.cuGraphDestroy(raw);
+}
+
+void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	struct window *w = s->window;
+
+	if (w->origin != s) {
+		pthread_mutex_lock(&cuda->lock);
+		s->window = NULL;
+		pthread_mutex_unlock(&cuda->lock);
+		return;
+	}
+	capkm_window_abort(cuda->c, &where, w->id, NULL, NULL);
+	if (w->begun && !w->attached)
+		end_driver(cuda, s);
+	give_up(cuda, s);
+}
+
+/* prepare */
+
+static int prepare(struct capkm_cuda *cuda, struct stream *s,
+		   const struct capkm_cuda_graph_opts *o, const char *call,
+		   uint64_t *window, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	struct capkm_window_opts opts = CAPKM_OPTS(struct capkm_window_opts,
+		.cookie = o->cookie,
+		.flags = o->flags & CAPKM_CUDA_GRAPH_F_STRICT ?
+			 CAPKM_WINDOW_PREPARE_F_STRICT : 0);
+	struct window *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "%s: out of memory", call);
+	w->origin = s;
+	w->flags = o->flags;
+	rc = choose_mode(o, call, &w->mode, err);
+	if (!rc) {
+		opts.mode = mode_name(w->mode);
+		rc = capkm_window_prepare(cuda->c, &where, &opts, &w->id, err);
+	}
+	if (rc) {
+		free(w);
+		return rc;
+	}
+	set_window(cuda, s, w);
+	if (cuda->pool)
+		rc = capkm_pool_capture_begin(cuda->pool, s->slot, err);
+	if (rc)
+		capkm_window_drop(cuda, s);
+	else if (window)
+		*window = w->id;
+	return rc;
+}
+
+static int cannot_capture(struct capkm_error *err)
+{
+	return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+		"graph_prepare: the legacy default stream cannot capture; use one of cuStreamCreate()");
+}
+
+int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
+			     const struct capkm_cuda_graph_opts *opts,
+			     uint64_t *window, struct capkm_error *err)
+{
+	const char *call = "graph_prepare";
+	struct capkm_cuda_graph_opts o;
+	struct stream *s;
+	int capture, rc = capkm_opts(&o, sizeof(o), opts, call, err);
+
+	if (!rc)
+		rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	if (s->legacy)
+		rc = cannot_capture(err);
+	else if (capture == CAPTURES)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"graph_prepare: the stream captures already; cuda_graph_attach() makes a window of that");
+	else
+		rc = claim(cuda, s, call, err);
+	if (!rc) {
+		rc = prepare(cuda, s, &o, call, window, err);
+		unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* begin */
+
+static int begin_driver(struct capkm_cuda *cuda, struct stream *s,
+			struct capkm_error *err)
+{
+	struct window *w = s->window;
+	uint64_t id = 0;
+	int status, rc = cu_call(cuda, err, "begin_capture",
+				 cuStreamBeginCapture, s->handle, w->mode);
+
+	if (rc)
+		return rc;
+	rc = capkm_stream_ask(cuda, s, "begin_capture", &status, &id, err);
+	pthread_mutex_lock(&cuda->lock);
+	w->capture = id;
+	w->begun = true;
+	pthread_mutex_unlock(&cuda->lock);
+	return rc;
+}
+
+static int begin(struct capkm_cuda *cuda, struct stream *s,
+		 struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	int rc = capkm_window_begin(cuda->c, &where, 0, NULL, err);
+
+	if (rc)
+		return rc;
+	if (!owns(s)) {
+		capkm_window_abort(cuda->c, &where, 0, NULL, NULL);
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"begin_capture: the window was not prepared by the bridge; it was aborted");
+	}
+	if (cuda->pool)
+		rc = capkm_pool_priming_end(cuda->pool, s->slot, err);
+	if (!rc)
+		rc = begin_driver(cuda, s, err);
+	if (!rc)
+		rc = capkm_window_begin(cuda->c, &where,
+					CAPKM_WINDOW_F_DRIVER_DONE, NULL, err);
+	if (rc)
+		capkm_window_drop(cuda, s);
+	return rc;
+}
+
+int capkm_cuda_graph_begin(struct capkm_cuda *cuda, cu_stream handle,
+			   struct capkm_error *err)
+{
+	const char *call = "begin_capture";
+	struct stream *s;
+	int capture, rc;
+
+	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	rc = capture == CAPTURES ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX,
+		0, "begin_capture: the stream captures already, begun by somebody else") :
+		claim(cuda, s, call, err);
+	if (!rc) {
+		rc = begin(cuda, s, err);
+		unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* attach */
+
+static int attach(struct capkm_cuda *cuda, struct stream *s,
+		  const struct capkm_cuda_graph_opts *o, uint64_t *window,
+		  struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	uint64_t id = 0;
+	int status, rc = capkm_stream_ask(cuda, s, "cuda_graph_attach",
+					  &status, &id, err);
+
+	if (rc)
+		return rc;
+	if (status != CU_CAPTURE_ACTIVE)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_graph_attach: the stream %s",
+			status ? "has a capture that was invalidated" :
+				 "does not capture");
+	rc = prepare(cuda, s, o, "cuda_graph_attach", window, err);
+	if (rc)
+		return rc;
+	s->window->attached = true;
+	rc = capkm_window_begin(cuda->c, &where, 0, NULL, err);
+	if (!rc)
+		rc = capkm_window_begin(cuda->c, &where,
+					CAPKM_WINDOW_F_DRIVER_DONE, NULL, err);
+	if (!rc && cuda->pool)
+		rc = capkm_pool_priming_end(cuda->pool, s->slot, err);
+	if (rc) {
+		capkm_window_drop(cuda, s);
+		return rc;
+	}
+	pthread_mutex_lock(&cuda->lock);
+	s->window->capture = id;
+	s->window->begun = true;
+	pthread_mutex_unlock(&cuda->lock);
+	return 0;
+}
+
+int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
+			    const struct capkm_cuda_graph_opts *opts,
+			    uint64_t *window, struct capkm_error *err)
+{
+	const char *call = "cuda_graph_attach";
+	struct capkm_cuda_graph_opts o;
+	struct stream *s;
+	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
+
+	if (!rc)
+		rc = capkm_stream_find(cuda, handle, call, &s, err);
+	if (rc)
+		return rc;
+	rc = s->legacy ? cannot_capture(err) : claim(cuda, s, call, err);
+	if (!rc) {
+		rc = attach(cuda, s, &o, window, err);
+		unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* end */
+
+/* A closed window, on its way to be a graph. */
+struct closing {
+	struct capkm_cuda *cuda;
+	struct stream *stream;
+	struct window *window;
+	struct capkm_window_end closed;
+	struct graph *graph;	/* what it becomes */
+	struct capkm_answer *answer;
+	struct capkm_error *err;
+};
+
+/* It will be none: the authority hears why, and so does the caller. */
+static int refuse(struct closing *c, int rc, int code, const char *text)
+{
+	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
+		.kind = code ? CAPKM_KIND_DRIVER : CAPKM_KIND_VALIDATION,
+		.code = code, .text = text);
+
+	capkm_window_refuse(c->cuda->c, c->window->id, &cause, c->answer, NULL);
+	return rc;
+}
+
+static int refuse_driver(struct closing *c, int result, const char *function)
+{
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+	int rc = capkm_cu_error(c->cuda, result, "end_capture", function,
+				c->err);
+
+	capkm_cu_cause(c->cuda, result, function, &cause, text, sizeof(text));
+	return refuse(c, rc, result, text);
+}
+
+static int refuse_found(struct closing *c, const char *text)
+{
+	capkm_error_set(c->err, -EINVAL, CAPKM_NO_INDEX, 0, "end_capture: %s",
+			text);
+	return refuse(c, -EINVAL, 0, text);
+}
+
+/* What the driver recorded is looked at before it is trusted. */
+static int inspect(struct closing *c, cu_graph raw)
+{
+	const uint32_t flags = c->window->flags;
+	struct found *f = &c->graph->found;
+	char text[160];
+	int rc = capkm_graph_walk(c->cuda, c->window, raw, "end_capture", f,
+				  c->err);
+
+	if (rc < 0)
+		return refuse(c, rc, 0, "its nodes could not be looked at");
+	if (rc && !(flags & CAPKM_CUDA_GRAPH_F_FREES))
+		return refuse_found(c, "the graph owns memory nodes: its first launch would succeed and every other fail; allocate before the window, or say CAPKM_CUDA_GRAPH_F_FREES if it frees all that it allocates");
+	if (f->host_unchecked && !(flags & CAPKM_CUDA_GRAPH_F_HOST_UNCHECKED)) {
+		snprintf(text, sizeof(text),
+			 "%" PRIu64 " host addresses that nobody retains would be used by each replay; give them a release callback, or have them copied",
+			 f->host_unchecked);
+		return refuse_found(c, text);
+	}
+	if (f->seen && flags & CAPKM_CUDA_GRAPH_F_STRICT) {
+		snprintf(text, sizeof(text),
+			 "strict: its nodes are given %" PRIu64 " known buffers that no scope named",
+			 f->seen);
+		return refuse_found(c, text);
+	}
+	return 0;
+}
+
+static int instantiate(struct closing *c, cu_graph raw)
+{
+	struct capkm_cuda *cuda = c->cuda;
+	int result = cuda->cu.cuGraphInstantiateWithFlags(&c->graph->exec, raw, 0);
+
+	if (result)
+		return refuse_driver(c, result, "cuGraphInstantiate");
+	c->graph->owned = true;
+	/* A graph that was not uploaded is uploaded by its first launch. */
+	cuda->cu.cuGraphUpload(c->graph->exec, c->stream->handle);
+	return 0;
+}
+
+/* Doomed or abandoned: sealing says so, and nothing else needs to be looked at. */
+static bool is_lost(const struct closing *c)
+{
+	return c->closed.out_doomed ||
+	       c->closed.out_verdict == CAPKM_VERDICT_ABANDONED;
+}
+
+static int seal(struct closing *c)
+{
+	int rc = capkm_window_finish(c->cuda->c, &c->closed, &c->graph->id,
+				     c->answer, c->err);
+
+	if (rc)
+		return rc;
+	rc = capkm_cuda_graph_inputs(c->cuda, c->graph, c->err);
+	if (rc)
+		capkm_graph_destroy(c->cuda->c, c->graph->id, NULL);
+	return rc;
+}
+
+static void graph_keeps(struct closing *c)
+{
+	struct graph *g = c->graph;
+
+	g->retained = c->window->retained;
+	g->retained_len = c->window->retained_len;
+	SLIST_INIT(&c->window->retained);
+	if (c->cuda->cache)
+		capkm_cache_commit(c->cuda->cache, c->window->id, g->id);
+}
+
+static struct graph *graph_new(struct capkm_cuda *cuda, struct stream *s)
+{
+	struct graph *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->refs = 1;
+	g->context = s->context;
+	if (cuda->pool &&
+	    capkm_pool_capture_end(cuda->pool, s->slot, &g->pins, NULL)) {
+		free(g);
+		return NULL;
+	}
+	if (cuda->pool)
+		g->epoch = capkm_pool_epoch(cuda->pool);
+	return g;
+}
+
+/* @raw: of the capture, or NULL; @exec: of somebody else, or NULL. */
+static int settle(struct closing *c, cu_graph raw, bool make_exec)
+{
+	int rc = 0;
+
+	if (!raw)
+		return refuse_found(c, "the capture gave no graph");
+	if (!is_lost(c))
+		rc = inspect(c, raw);
+	if (!rc && !is_lost(c) && make_exec)
+		rc = instantiate(c, raw);
+	if (!rc)
+		rc = seal(c);
+	if (!rc)
+		graph_keeps(c);
+	return rc;
+}
+
+/* The states of the window around the end of the capture. */
+static int close_window(struct closing *c, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(c->stream);
+
+	c->closed.size = sizeof(c->closed);
+	return capkm_window_end(c->cuda->c, &where, 0, 0, &c->closed, err);
+}
+
+static void driver_has_closed(struct closing *c)
+{
+	const struct capkm_where where = capkm_stream_place(c->stream);
+
+	capkm_window_end(c->cuda->c, &where, c->window->id,
+			 CAPKM_WINDOW_F_DRIVER_DONE, NULL, NULL);
+}
+
+/* The end was refused. After a failed warm-up it is the only call that is left. */
+static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc)
+{
+	if (rc == -EINVAL && owns(s) && !s->window->begun)
+		capkm_window_drop(cuda, s);
+	return rc;
+}
+
+/* The window was taken away by an administrator, say; the capture goes on. */
+static int end_orphan(struct capkm_cuda *cuda, struct stream *s, int rc)
+{
+	if (rc == -EINVAL && owns(s) && s->window->begun) {
+		if (!s->window->attached)
+			end_driver(cuda, s);
+		give_up(cuda, s);
+		return rc;
+	}
+	return end_nothing(cuda, s, rc);
+}
+
+static void drop_graph(struct capkm_cuda *cuda, struct graph *g)
+{
+	g->id = 0;
+	capkm_cuda_graph_put(cuda, g);
+}
+
+/* @finish makes of the closed window what the caller wants. */
+static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
+	       int (*finish)(struct closing *c, void *context), void *context,
+	       struct capkm_answer *answer, struct capkm_error *err)
+{
+	struct closing c = {
+		.cuda = cuda, .stream = s, .answer = answer, .err = err
+	};
+	int mode, rc = close_window(&c, err);
+
+	if (rc)
+		return end_orphan(cuda, s, rc);
+	if (!owns(s))
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",
+			call);
+	c.window = s->window;
+	mode = capkm_cu_relax(cuda);
+	c.graph = graph_new(cuda, s);
+	rc = finish(&c, context);
+	capkm_cu_restore(cuda, mode);
+	disarm(cuda, s);
+	if (rc && cuda->cache)
+		capkm_cache_discard(cuda->cache, c.window->id);
+	detach(cuda, c.window);
+	window_free(c.window);
+	if (rc && c.graph)
+		drop_graph(cuda, c.graph);
+	if (rc)
+		capkm_cuda_sweep(cuda);
+	return rc;
+}
+
+static int no_memory(struct closing *c)
+{
+	capkm_error_set(c->err, -ENOMEM, CAPKM_NO_INDEX, 0,
+			"end_capture: out of memory");
+	return refuse(c, -ENOMEM, 0, "out of memory");
+}
+
+static int end_capture(struct closing *c, cu_graph *raw)
+{
+	int result = c->cuda->cu.cuStreamEndCapture(c->stream->handle, raw);
+
+	driver_has_closed(c);
+	if (result && !is_lost(c))
+		return refuse_driver(c, result, "cuStreamEndCapture");
+	return 0;
+}
+
+static int finish_own(struct closing *c, void *context)
+{
+	cu_graph raw = NULL;
+	int rc = end_capture(c, &raw);
+
+	if (!rc && !c->graph)
+		rc = no_memory(c);
+	if (!rc && is_lost(c))
+		rc = seal(c);		/* says why not */
+	else if (!rc)
+		rc = settle(c, raw, true);
+	if (c->graph)
+		c->graph->raw = raw;
+	else if (raw)
+		c->cuda->cu.cuGraphDestroy(raw);
+	if (!rc)
+		capkm_cuda_graph_add(c->cuda, c->graph);
+	*(uint64_t *)context = rc ? 0 : c->graph->id;
+	return rc;
+}
+
+int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
+			 uint64_t *graph, struct capkm_answer *answer,
+			 struct capkm_error *err)
+{
+	struct capkm_answer a;
+	struct stream *s;
+	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+
+	*graph = 0;
+	if (!rc)
+		rc = capkm_stream_find(cuda, handle, "end_capture", &s, err);
+	if (rc)
+		return rc;
+	rc = claim(cuda, s, "end_capture", err);
+	if (!rc && owns(s) && s->window->attached) {
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"end_capture: the capture was begun by somebody else, who ends it; then cuda_graph_seal()");
+		unclaim(cuda, s);
+	} else if (!rc) {
+		rc = end(cuda, s, "end_capture", finish_own, graph, &a, err);
+		unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	if (!rc || rc == -ESTALE)
+		capkm_answer_put(answer, &a);
+	return rc;
+}
+
+struct given {
+	cu_graph raw;
+	cu_exec exec;
+	uint64_t graph;
+};
+
+static int finish_given(struct closing *c, void *context)
+{
+	struct given *given = context;
+	int rc = 0;
+
+	driver_has_closed(c);
+	if (!c->graph)
+		rc = no_memory(c);
+	if (!rc && is_lost(c))
+		rc = seal(c);
+	else if (!rc)
+		rc = settle(c, given->raw, false);
+	if (rc)
+		return rc;
+	c->graph->exec = given->exec;
+	capkm_cuda_graph_add(c->cuda, c->graph);
+	given->graph = c->graph->id;
+	return 0;
+}
+
+int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
+			  cu_graph raw, cu_exec exec, uint64_t *graph,
+			  struct capkm_answer *answer, struct capkm_error *err)
+{
+	const char *call = "cuda_graph_seal";
+	struct given given = { .raw = raw, .exec = exec };
+	struct capkm_answer a;
+	struct stream *s;
+	uint64_t id;
+	int status, rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+
+	*graph = 0;
+	if (!rc)
+		rc = capkm_stream_find(cuda, handle, call, &s, err);
+	if (rc)
+		return rc;
+	rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
+	if (!rc && status != CU_CAPTURE_NONE)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream still captures; whoever began that ends it first",
+			call);
+	if (!rc)
+		rc = claim(cuda, s, call, err);
+	if (!rc && (!owns(s) || !s->window->attached)) {
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the stream has no window that was attached", call);
+		unclaim(cuda, s);
+	} else if (!rc) {
+		rc = end(cuda, s, call, finish_given, &given, &a, err);
+		unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	*graph = given.graph;
+	if (!rc || rc == -ESTALE)
+		capkm_answer_put(answer, &a);
+	return rc;
+}
+
+int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
+			   struct capkm_error *err)
+{
+	struct stream *s;
+	int rc = capkm_stream_find(cuda, handle, "window_abort", &s, err);
+
+	if (rc)
+		return rc;
+	rc = claim(cuda, s, "window_abort", err);
+	if (!rc) {
+		if (owns(s))
+			capkm_window_drop(cuda, s);
+		unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* update */
+
+struct updating {
+	struct graph *graph;
+	bool broken;
+};
+
+/* All that the graph writes, as a replay that failed does. */
+static void taint(struct closing *c, struct graph *g, int result)
+{
+	const struct capkm_where where = capkm_stream_place(c->stream);
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+	uint32_t answer;
+
+	capkm_cu_cause(c->cuda, result, "cuGraphExecUpdate", &cause, text,
+		       sizeof(text));
+	if (!capkm_graph_replay_begin(c->cuda->c, g->id, &where, NULL, &answer,
+				      NULL, NULL) && answer == CAPKM_CLEAN)
+		capkm_graph_replay_fail(c->cuda->c, g->id, &cause, NULL, NULL);
+}
+
+static int update_failed(struct closing *c, struct updating *u, int result)
+{
+	capkm_graph_update(c->cuda->c, u->graph->id, c->window->id,
+			   CAPKM_GRAPH_UPDATE_F_FAILED, NULL, NULL);
+	if (result != CU_UPDATE_FAILURE) {
+		u->broken = true;
+		taint(c, u->graph, result);
+	}
+	return refuse_driver(c, result, "cuGraphExecUpdate");
+}
+
+/* The window's retained memory joins the graph's: old nodes may live in the driver. */
+static void adopt_retained(struct graph *g, struct window *w)
+{
+	struct retained *r;
+
+	while ((r = SLIST_FIRST(&w->retained))) {
+		SLIST_REMOVE_HEAD(&w->retained, next);
+		SLIST_INSERT_HEAD(&g->retained, r, next);
+		g->retained_len++;
+	}
+}
+
+static int update(struct closing *c, struct updating *u, cu_graph raw)
+{
+	struct cu_update_info info = { .result = 0 };
+	int rc, result = c->cuda->cu.cuGraphExecUpdate(u->graph->exec, raw,
+						       &info);
+
+	if (result)
+		return update_failed(c, u, result);
+	rc = capkm_graph_update(c->cuda->c, u->graph->id, c->window->id, 0,
+				c->answer, c->err);
+	if (rc)
+		return rc;
+	adopt_retained(u->graph, c->window);
+	u->graph->found = c->graph->found;
+	return capkm_cuda_graph_inputs(c->cuda, u->graph, c->err);
+}
+
+static int finish_update(struct closing *c, void *context)
+{
+	cu_graph raw = NULL;
+	int rc = end_capture(c, &raw);
+
+	if (!rc && !c->graph)
+		rc = no_memory(c);
+	if (!rc && is_lost(c))
+		rc = seal(c);
+	else if (!rc)
+		rc = raw ? inspect(c, raw) :
+			   refuse_found(c, "the capture gave no graph");
+	if (!rc)
+		rc = update(c, context, raw);
+	if (raw)
+		c->cuda->cu.cuGraphDestroy(raw);
+	/* What the window's pool touched is the updated graph's, too. */
+	if (!rc) {
+		struct capkm_pool_pins *old = ((struct updating *)context)->graph->pins;
+
+		((struct updating *)context)->graph->pins = c->graph->pins;
+		c->graph->pins = old;
+		drop_graph(c->cuda, c->graph);
+	}
+	return rc;
+}
+
+int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
+			    uint64_t graph, struct capkm_answer *answer,
+			    struct capkm_error *err)
+{
+	const char *call = "cuda_graph_update";
+	struct updating u = { .graph = NULL };
+	struct capkm_answer a;
+	struct stream *s;
+	int rc = capkm_answer_get(&a, answer, CAPKM_NR_GRAPH_UPDATE, err);
+
+	if (!rc)
+		rc = capkm_stream_find(cuda, handle, call, &s, err);
+	if (rc)
+		return rc;
+	rc = capkm_cuda_graph_get(cuda, graph, call, &u.graph, err);
+	if (!rc && !u.graph->owned)
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: graph %" PRIu64 " was not made by cuda_graph_end()",
+			call, graph);
+	if (!rc)
+		rc = claim(cuda, s, call, err);
+	if (!rc) {
+		rc = end(cuda, s, call, finish_update, &u, &a, err);
+		unclaim(cuda, s);
+	}
+	if (u.graph)
+		capkm_cuda_graph_put(cuda, u.graph);
+	capkm_stream_put(cuda, s);
+	if (!rc || rc == -ESTALE)
+		capkm_answer_put(answer, &a);
+	return rc;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the bridge know of each other.
+ *
+ * One lock, cuda->lock, for the lists of this file; it is a leaf: under it neither the
+ * driver nor the authority is called, but for questions about a stream (find_stream()).
+ * So streams, contexts, windows, graphs and regions carry references, and what a call
+ * has found stays while it works with it. What belongs to a window that is open is
+ * changed by calls on its origin stream; two at once on one stream are told -EBUSY.
+ */
+#ifndef CAPKM_LIB_CUDA_H
+#define CAPKM_LIB_CUDA_H
+
+#include <capkm/cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "driver.h"
+#include "internal.h"
+
+/* A context is known by its id: the handle may come back. Kept until the close. */
+struct context {
+	SLIST_ENTRY(context) next;
+	cu_context handle;
+	unsigned long long id;
+	cu_device ordinal;
+	uint8_t uuid[16];
+};
+
+struct stream {
+	SLIST_ENTRY(stream) next;
+	uint32_t refs;
+	cu_stream handle;
+	unsigned long long id;
+	struct context *context;
+	uint32_t slot;
+	bool legacy;		/* the default stream, which cannot capture */
+	bool per_thread;	/* of @thread only */
+	pthread_t thread;
+	bool unbound;
+	bool changing;		/* a call changes its window's state */
+	struct window *window;	/* its own, or one that it has joined; or NULL */
+};
+
+/* Host memory that recorded copies may use, until the graph goes. */
+struct retained {
+	SLIST_ENTRY(retained) next;
+	uint64_t address, bytes;
+};
+SLIST_HEAD(retained_list, retained);
+
+/* A window that the bridge has prepared or attached to. */
+struct window {
+	uint32_t refs;		/* streams that record in it */
+	uint64_t id;
+	struct stream *origin;
+	uint32_t flags;		/* CAPKM_CUDA_GRAPH_F_* */
+	int mode;		/* CU_MODE_* */
+	bool attached;		/* somebody else ends the capture */
+	bool begun;
+	uint64_t capture;	/* the driver's id of it, once begun */
+	struct retained_list retained;
+	uint32_t retained_len;
+};
+
+struct found {
+	uint64_t nodes, kernels, copies, opaque, seen, host_unchecked;
+};
+
+struct graph {
+	SLIST_ENTRY(graph) next;
+	uint32_t refs;		/* the list's, and of calls at work */
+	uint64_t id;		/* the authority's */
+	uint64_t epoch;		/* of the pool */
+	cu_graph raw;		/* NULL: its capture's owner has it */
+	cu_exec exec;
+	bool owned;		/* exec is ours */
+	bool gone;		/* destroyed by the caller */
+	struct stream *stream;	/* of the last replay, a reference; or NULL */
+	cu_event replayed;	/* behind it */
+	struct context *context;
+	struct retained_list retained;
+	uint32_t retained_len;
+	struct found found;
+	uint64_t *inputs;	/* buffers that it needs from outside */
+	uint32_t inputs_len;
+	struct capkm_pool_pins *pins;
+};
+
+/* One buffer of the authority: device memory, known by its address. */
+struct region {
+	uint64_t address, bytes;
+	uint64_t buffer;
+	struct context *context;
+	enum { ALLOCATED, ADOPTED, OPENED, POOLED } origin;
+	bool dying;		/* freed, but a window or a graph uses it */
+	void *extra;		/* OPENED: how it is closed again */
+};
+
+/* An event that the bridge has recorded. */
+struct event {
+	SLIST_ENTRY(event) next;
+	cu_event handle;
+	struct stream *stream;	/* a reference */
+	uint64_t sequence;	/* of its slot */
+	uint64_t window;	/* that it was recorded in, or 0 */
+};
+
+struct capkm_cuda {
+	struct capkm *c;
+	uint64_t generation;	/* of the process that opened it */
+	struct cu_driver cu;
+	bool per_thread;
+	pthread_mutex_t lock;
+	SLIST_HEAD(context_list, context) contexts;
+	SLIST_HEAD(stream_list, stream) streams;
+	SLIST_HEAD(graph_list, graph) graphs;	/* that were not destroyed */
+	SLIST_HEAD(, graph) late;	/* destroyed, while their stream captured */
+	SLIST_HEAD(event_list, event) events;
+	struct region **regions;	/* by address */
+	uint32_t regions_len, regions_capacity;
+	struct capkm_pool *pool;
+	struct capkm_cache *cache;
+};
+
+/* open.c */
+
+/* -ECANCELED in a forked child. Every public function begins with it. */
+int capkm_cuda_usable(struct capkm_cuda *cuda, const char *call,
+		      struct capkm_error *err);
+/*
+ * What the driver answered: 0 for 0; else fills @err ("call: function: NAME (code):
+ * text") and gives the errno of cuda.h's DOC.
+ */
+int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
+		   const char *function, struct capkm_error *err);
+#define cu_call(cuda, err, call, function, ...)				\
+	capkm_cu_error(cuda, (cuda)->cu.function(__VA_ARGS__), call,	\
+		       #function, err)
+/* The driver's name of a result; never NULL. */
+const char *capkm_cu_name(struct capkm_cuda *cuda, int result);
+/* A cause of work that the driver refused or lost. @text: of @size bytes. */
+void capkm_cu_cause(struct capkm_cuda *cuda, int result, const char *function,
+		    struct capkm_cause *cause, char *text, size_t size);
+/*
+ * The calls between the two do not break a capture, whatever its mode and whoever's it
+ * is; the value is for the second.
+ */
+int capkm_cu_relax(struct capkm_cuda *cuda);
+void capkm_cu_restore(struct capkm_cuda *cuda, int mode);
+/* The calling thread's context. -EINVAL: it has none. */
+int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
+		       struct context **out, struct capkm_error *err);
+/* Makes it current until the pop. */
+int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
+		    const char *call, struct capkm_error *err);
+void capkm_cuda_pop(struct capkm_cuda *cuda);
+
+/* stream.c */
+
+enum { NOT_CAPTURING, RECORDS, CAPTURES };	/* CAPTURES: without a window */
+/*
+ * A reference to a bound stream, which is still the one that was bound, and how it is
+ * captured. A stream that the driver has made part of a window's capture by itself
+ * joins the window. -ENOENT, -ESTALE, -EINVAL (another thread's), errors of the driver.
+ */
+int capkm_stream_get(struct capkm_cuda *cuda, cu_stream handle,
+		     const char *call, struct stream **out, int *capture,
+		     struct capkm_error *err);
+/* The same without a look at the driver. */
+int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
+		      const char *call, struct stream **out,
+		      struct capkm_error *err);
+void capkm_stream_put(struct capkm_cuda *cuda, struct stream *stream);
+/* Does it capture, and in which capture? Does not touch it. */
+int capkm_stream_ask(struct capkm_cuda *cuda, const struct stream *stream,
+		     const char *call, int *status, uint64_t *id,
+		     struct capkm_error *err);
+/* The calling thread's logical stream on its slot. */
+struct capkm_where capkm_stream_place(const struct stream *stream);
+/* A stream of a window's capture records there, from now on. */
+int capkm_stream_join(struct capkm_cuda *cuda, struct stream *stream,
+		      struct window *window, struct capkm_error *err);
+/* -EBUSY, with the owner's name, if the authority refuses @what now. */
+int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,
+			uint32_t what, const char *call,
+			struct capkm_error *err);
+
+/* memory.c */
+
+/* Claims of several ranges, malloc()ed; @index: of the first range in messages. */
+int capkm_cuda_resolve(struct capkm_cuda *cuda,
+		       const struct capkm_cuda_range *ranges, uint32_t len,
+		       uint32_t index, const char *call,
+		       struct capkm_claim **claims, uint32_t *claims_len,
+		       struct capkm_error *err);
+/* Is @address in known memory? Which buffer, and up to where; 0 if not. */
+uint64_t capkm_cuda_buffer_at(struct capkm_cuda *cuda, uint64_t address,
+			      uint64_t *end);
+/* Was the buffer freed? */
+bool capkm_cuda_is_dying(struct capkm_cuda *cuda, uint64_t buffer);
+/* Windows or graphs have gone: frees what only they used. */
+void capkm_cuda_sweep(struct capkm_cuda *cuda);
+/* All of it, at the close. */
+void capkm_cuda_memory_close(struct capkm_cuda *cuda);
+
+/* work.c */
+
+/* @stream is NOT_CAPTURING or RECORDS. */
+int capkm_work_begin(struct capkm_cuda *cuda, struct stream *stream,
+		     const char *call, const struct capkm_cuda_work *work,
+		     struct capkm_scope *scope, struct capkm_report *why,
+		     struct capkm_error *err);
+/* The driver said @result when @function issued it. */
+int capkm_work_end(struct capkm_cuda *cuda, struct stream *stream,
+		   struct capkm_scope *scope, int result, const char *call,
+		   const char *function, struct capkm_error *err);
+void capkm_retained_free(struct retained_list *list);
+
+/* sync.c */
+
+/* A result that a call on the stream gave: if nothing can recover from it, a fault. */
+void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
+		       int result, const char *function);
+void capkm_cuda_events_close(struct capkm_cuda *cuda);
+
+/* capture.c */
+
+/* Lets a stream's window go: aborts it, and ends its capture. */
+void capkm_window_drop(struct capkm_cuda *cuda, struct stream *stream);
+
+/* walk.c */
+
+/*
+ * Looks at all nodes of a graph: counts, and records known buffers that no scope of the
+ * window named as seen. 1: the graph has memory nodes (@found is filled all the same).
+ */
+int capkm_graph_walk(struct capkm_cuda *cuda, struct window *window,
+		     cu_graph graph, const char *call, struct found *found,
+		     struct capkm_error *err);
+
+/* graph.c */
+
+/* Makes a graph known that the authority has just sealed; cannot fail. */
+void capkm_cuda_graph_add(struct capkm_cuda *cuda, struct graph *g);
+/* Which buffers it needs from outside. */
+int capkm_cuda_graph_inputs(struct capkm_cuda *cuda, struct graph *g,
+			    struct capkm_error *err);
+/* A reference to a graph that was not destroyed. -ENOENT */
+int capkm_cuda_graph_get(struct capkm_cuda *cuda, uint64_t id, const char *call,
+			 struct graph **out, struct capkm_error *err);
+void capkm_cuda_graph_put(struct capkm_cuda *cuda, struct graph *g);
+void capkm_cuda_graphs_close(struct capkm_cuda *cuda);
+
+#endif /* CAPKM_LIB_CUDA_H */

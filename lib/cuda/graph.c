@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT
+/* Graphs: replay, destroy, what they need. */
+#include "cuda.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE	256u		/* claims asked for at once */
+
+void capkm_cuda_graph_add(struct capkm_cuda *cuda, struct graph *g)
+{
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_INSERT_HEAD(&cuda->graphs, g, next);
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+int capkm_cuda_graph_get(struct capkm_cuda *cuda, uint64_t id, const char *call,
+			 struct graph **out, struct capkm_error *err)
+{
+	struct graph *g;
+
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FOREACH(g, &cuda->graphs, next)
+		if (g->id == id)
+			break;
+	if (g)
+		g->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	*out = g;
+	if (g)
+		return 0;
+	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
+		"%s: unknown or already-destroyed graph %" PRIu64, call, id);
+}
+
+static void graph_free(struct capkm_cuda *cuda, struct graph *g)
+{
+	int mode = capkm_cu_relax(cuda);
+
+	if (g->exec && g->owned)
+		cuda->cu.cuGraphExecDestroy(g->exec);
+	if (g->raw)
+		cuda->cu.cuGraphDestroy(g->raw);
+	if (g->replayed)
+		cuda->cu.cuEventDestroy(g->replayed);
+	capkm_cu_restore(cuda, mode);
+	if (g->id)
+		capkm_graph_destroy(cuda->c, g->id, NULL);
+	if (cuda->cache && g->id)
+		capkm_cache_release(cuda->cache, g->id);
+	capkm_pool_pins_put(g->pins);
+	capkm_retained_free(&g->retained);
+	if (g->stream)
+		capkm_stream_put(cuda, g->stream);
+	free(g->inputs);
+	free(g);
+}
+
+void capkm_cuda_graph_put(struct capkm_cuda *cuda, struct graph *g)
+{
+	bool last;
+
+	pthread_mutex_lock(&cuda->lock);
+	last = !--g->refs;
+	pthread_mutex_unlock(&cuda->lock);
+	if (!last)
+		return;
+	graph_free(cuda, g);
+	capkm_cuda_sweep(cuda);
+}
+
+/* Claims of one kind, page by page; @f is called with each. */
+static int each_claim(struct capkm *c, uint64_t graph, uint32_t flags,
+		      void (*f)(void *context, const struct capkm_claim *claim),
+		      void *context, struct capkm_error *err)
+{
+	struct capkm_claim page[PAGE];
+	struct capkm_graph_query q = {
+		.size = sizeof(q), .flags = flags, .graph = graph,
+		.claims_uptr = uptr(page), .claims_len = PAGE,
+	};
+	uint32_t i;
+	int rc;
+
+	do {
+		rc = capkm_graph_query(c, &q, err);
+		for (i = 0; !rc && i < q.out_claims; i++)
+			f(context, &page[i]);
+		if (!rc && i) {
+			q.from = page[i - 1];
+			q.from.end++;
+		}
+	} while (!rc && q.out_claims == PAGE);
+	return rc;
+}
+
+struct collecting {
+	struct capkm_claim *claims;
+	uint32_t len, capacity;
+};
+
+static void collect(void *context, const struct capkm_claim *claim)
+{
+	struct collecting *to = context;
+
+	if (to->len < to->capacity)
+		to->claims[to->len++] = *claim;
+}
+
+/* All claims of one kind, malloc()ed. */
+static int claims_of(struct capkm_cuda *cuda, uint64_t graph, uint32_t flags,
+		     struct collecting *out, struct capkm_error *err)
+{
+	struct capkm_graph_query q = { .size = sizeof(q), .graph = graph };
+	int rc = capkm_graph_query(cuda->c, &q, err);
+
+	*out = (struct collecting){ .claims = NULL };
+	if (rc)
+		return rc;
+	out->capacity = flags & CAPKM_GRAPH_QUERY_F_INPUTS ? q.out_inputs :
+							     q.out_writes;
+	out->claims = calloc(out->capacity + 1, sizeof(*out->claims));
+	if (!out->claims)
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "graph_query: out of memory");
+	rc = each_claim(cuda->c, graph, flags, collect, out, err);
+	if (rc) {
+		free(out->claims);
+		out->claims = NULL;
+	}
+	return rc;
+}
+
+int capkm_cuda_graph_inputs(struct capkm_cuda *cuda, struct graph *g,
+			    struct capkm_error *err)
+{
+	struct collecting inputs;
+	uint64_t *buffers;
+	uint32_t i, n = 0;
+	int rc = claims_of(cuda, g->id, CAPKM_GRAPH_QUERY_F_INPUTS, &inputs,
+			   err);
+
+	if (rc)
+		return rc;
+	buffers = calloc(inputs.len + 1, sizeof(*buffers));
+	/* They come in order of their buffers. */
+	for (i = 0; buffers && i < inputs.len; i++)
+		if (!n || buffers[n - 1] != inputs.claims[i].buffer)
+			buffers[n++] = inputs.claims[i].buffer;
+	free(inputs.claims);
+	if (!buffers)
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "end_capture: out of memory");
+	free(g->inputs);
+	g->inputs = buffers;
+	g->inputs_len = n;
+	return 0;
+}
+
+/* replay */
+
+static int check(struct capkm_cuda *cuda, const struct graph *g,
+		 struct capkm_error *err)
+{
+	uint32_t i;
+
+	if (!g->exec)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"graph_replay: graph %" PRIu64 " was sealed without its executable; whoever has that launches it",
+			g->id);
+	if (cuda->pool && g->epoch != capkm_pool_epoch(cuda->pool))
+		return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
+			"graph_replay: the pool was reset since graph %" PRIu64 " was captured; capture it again",
+			g->id);
+	for (i = 0; i < g->inputs_len; i++)
+		if (capkm_cuda_is_dying(cuda, g->inputs[i]))
+			return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
+				"graph_replay: input freed: buffer %" PRIu64 ", which graph %" PRIu64 " reads; capture it again",
+				g->inputs[i], g->id);
+	return 0;
+}
+
+/* What is behind the last replay can be waited for; without it, the stream is. */
+static void mark(struct capkm_cuda *cuda, struct graph *g, struct stream *s)
+{
+	struct stream *old;
+
+	if (!g->replayed)
+		cuda->cu.cuEventCreate(&g->replayed, CU_EVENT_DISABLE_TIMING);
+	if (g->replayed)
+		cuda->cu.cuEventRecord(g->replayed, s->handle);
+	pthread_mutex_lock(&cuda->lock);
+	old = g->stream;
+	g->stream = s;
+	s->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	if (old)
+		capkm_stream_put(cuda, old);
+}
+
+static int launch(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
+		  struct capkm_error *err)
+{
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+	int result = cuda->cu.cuGraphLaunch(g->exec, s->handle);
+
+	if (!result) {
+		mark(cuda, g, s);
+		return capkm_graph_replay_end(cuda->c, g->id, 0, err);
+	}
+	capkm_cu_cause(cuda, result, "cuGraphLaunch", &cause, text,
+		       sizeof(text));
+	capkm_graph_replay_fail(cuda->c, g->id, &cause, NULL, NULL);
+	capkm_cuda_notice(cuda, s, result, "cuGraphLaunch");
+	return capkm_cu_error(cuda, result, "graph_replay", "cuGraphLaunch",
+			      err);
+}
+
+static int replay(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
+		  uint32_t *result, struct capkm_report *why,
+		  struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	int rc = capkm_graph_replay_begin(cuda->c, g->id, &where, NULL, result,
+					  why, err);
+
+	if (rc || *result != CAPKM_CLEAN)
+		return rc;
+	return launch(cuda, s, g, err);
+}
+
+/* Into a capture: the graph becomes a node, with all that it reads and writes. */
+static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
+		  uint32_t *result, struct capkm_report *why,
+		  struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	const struct capkm_scope_opts opts = CAPKM_OPTS(struct capkm_scope_opts,
+		.label = "graph");
+	struct collecting reads, writes = { .claims = NULL };
+	struct capkm_scope scope;
+	int rc = claims_of(cuda, g->id, CAPKM_GRAPH_QUERY_F_INPUTS, &reads, err);
+
+	if (!rc)
+		rc = claims_of(cuda, g->id, 0, &writes, err);
+	if (!rc)
+		rc = capkm_scope_enter(cuda->c, &where, reads.claims, reads.len,
+				       writes.claims, writes.len, &opts, &scope,
+				       why, err);
+	if (!rc) {
+		*result = scope.result;
+		if (scope.id)
+			rc = capkm_work_end(cuda, s, &scope,
+					    cuda->cu.cuGraphLaunch(g->exec, s->handle),
+					    "graph_replay", "cuGraphLaunch",
+					    err);
+	}
+	free(reads.claims);
+	free(writes.claims);
+	return rc;
+}
+
+/* Graphs that were destroyed while a stream captured, and are done by now. */
+static void sweep_late(struct capkm_cuda *cuda)
+{
+	struct graph *g, *next, *done = NULL;
+
+	pthread_mutex_lock(&cuda->lock);
+	for (g = SLIST_FIRST(&cuda->late); g; g = next) {
+		next = SLIST_NEXT(g, next);
+		if (cuda->cu.cuEventQuery(g->replayed) == CU_NOT_READY)
+			continue;
+		SLIST_REMOVE(&cuda->late, g, graph, next);
+		SLIST_NEXT(g, next) = done;
+		done = g;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	for (g = done; g; g = next) {
+		next = SLIST_NEXT(g, next);
+		capkm_cuda_graph_put(cuda, g);
+	}
+}
+
+int capkm_cuda_graph_replay(struct capkm_cuda *cuda, cu_stream handle,
+			    uint64_t graph, uint32_t *result,
+			    struct capkm_report *why, struct capkm_error *err)
+{
+	const char *call = "graph_replay";
+	struct graph *g;
+	struct stream *s;
+	uint32_t own;
+	int capture, rc;
+
+	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	if (!result)
+		result = &own;
+	rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
+	if (!rc) {
+		rc = check(cuda, g, err);
+		if (!rc && capture == CAPTURES)
+			rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+				"%s: the stream captures without a window; cuda_graph_attach() makes one",
+				call);
+		else if (!rc)
+			rc = capture == RECORDS ?
+				record(cuda, s, g, result, why, err) :
+				replay(cuda, s, g, result, why, err);
+		capkm_cuda_graph_put(cuda, g);
+	}
+	if (capture == NOT_CAPTURING)
+		sweep_late(cuda);
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* destroy */
+
+static bool captures(struct capkm_cuda *cuda, const struct stream *s)
+{
+	uint64_t id;
+	int status;
+
+	return !capkm_stream_ask(cuda, s, "graph_destroy", &status, &id, NULL) &&
+	       status != CU_CAPTURE_NONE;
+}
+
+/* All that it writes is as if its last replay had failed. */
+static void taint(struct capkm_cuda *cuda, struct graph *g, int result)
+{
+	const struct capkm_where where = capkm_stream_place(g->stream);
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+	uint32_t answer;
+
+	capkm_cu_cause(cuda, result, "cuEventSynchronize", &cause, text,
+		       sizeof(text));
+	if (!capkm_graph_replay_begin(cuda->c, g->id, &where, NULL, &answer,
+				      NULL, NULL) && answer == CAPKM_CLEAN)
+		capkm_graph_replay_fail(cuda->c, g->id, &cause, NULL, NULL);
+}
+
+/* Waits for an event, never for a stream: that might break a capture. */
+static int wait_for(struct capkm_cuda *cuda, struct graph *g,
+		    struct capkm_error *err)
+{
+	int mode, result;
+
+	if (!g->replayed)
+		return 0;
+	mode = capkm_cu_relax(cuda);
+	result = cuda->cu.cuEventSynchronize(g->replayed);
+	capkm_cu_restore(cuda, mode);
+	if (!result)
+		return 0;
+	taint(cuda, g, result);
+	capkm_cuda_notice(cuda, g->stream, result, "cuEventSynchronize");
+	return capkm_cu_error(cuda, result, "graph_destroy",
+			      "cuEventSynchronize", err);
+}
+
+static bool unlist(struct capkm_cuda *cuda, struct graph *g, bool late)
+{
+	bool listed;
+
+	pthread_mutex_lock(&cuda->lock);
+	listed = !g->gone;
+	if (listed) {
+		g->gone = true;
+		SLIST_REMOVE(&cuda->graphs, g, graph, next);
+		if (late)
+			SLIST_INSERT_HEAD(&cuda->late, g, next);
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	return listed;
+}
+
+int capkm_cuda_graph_destroy(struct capkm_cuda *cuda, uint64_t graph,
+			     struct capkm_error *err)
+{
+	struct graph *g;
+	bool late;
+	int rc = capkm_cuda_usable(cuda, "graph_destroy", err);
+
+	if (rc)
+		return rc;
+	if (capkm_cuda_graph_get(cuda, graph, "graph_destroy", &g, NULL))
+		return 0;
+	late = g->replayed && captures(cuda, g->stream);
+	if (unlist(cuda, g, late) && !late) {
+		rc = wait_for(cuda, g, err);
+		capkm_cuda_graph_put(cuda, g);
+	}
+	capkm_cuda_graph_put(cuda, g);
+	if (!late)
+		sweep_late(cuda);
+	return rc;
+}
+
+void capkm_cuda_graphs_close(struct capkm_cuda *cuda)
+{
+	struct graph *g;
+
+	while ((g = SLIST_FIRST(&cuda->graphs)))
+		capkm_cuda_graph_destroy(cuda, g->id, NULL);
+	while ((g = SLIST_FIRST(&cuda->late))) {
+		SLIST_REMOVE_HEAD(&cuda->late, next);
+		wait_for(cuda, g, NULL);
+		capkm_cuda_graph_put(cuda, g);
+	}
+}
+
+int capkm_cuda_graph_query(struct capkm_cuda *cuda, uint64_t graph,
+			   struct capkm_cuda_graph_query *query,
+			   struct capkm_error *err)
+{
+	const char *call = "cuda_graph_query";
+	struct capkm_cuda_graph_query q;
+	const size_t sz = query->sz;
+	struct graph *g;
+	int rc = capkm_cuda_usable(cuda, call, err);
+
+	if (!rc)
+		rc = capkm_opts(&q, sizeof(q), query, call, err);
+	if (!rc)
+		rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
+	if (rc)
+		return rc;
+	q = (struct capkm_cuda_graph_query){
+		.sz = sz,
+		.nodes = g->found.nodes,
+		.kernels = g->found.kernels,
+		.copies = g->found.copies,
+		.opaque = g->found.opaque,
+		.seen = g->found.seen,
+		.retained = g->retained_len,
+		.host_unchecked = g->found.host_unchecked,
+		.exec = g->exec,
+	};
+	capkm_cuda_graph_put(cuda, g);
+	memcpy(query, &q, sz < sizeof(q) ? sz : sizeof(q));
+	return 0;
+}
+
+int capkm_cuda_set_pool(struct capkm_cuda *cuda, struct capkm_pool *pool,
+			struct capkm_cache *cache, struct capkm_error *err)
+{
+	struct stream *s;
+	bool busy;
+	int rc = capkm_cuda_usable(cuda, "cuda_set_pool", err);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&cuda->lock);
+	busy = !SLIST_EMPTY(&cuda->graphs) || !SLIST_EMPTY(&cuda->late);
+	SLIST_FOREACH(s, &cuda->streams, next)
+		busy |= s->window != NULL;
+	if (!busy) {
+		cuda->pool = pool;
+		cuda->cache = cache;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	return busy ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"cuda_set_pool: a window is active, or there are graphs") : 0;
+}

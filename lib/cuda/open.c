@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+/* The bridge as a whole, its contexts, and words for what the driver says. */
+#include "cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int capkm_cuda_usable(struct capkm_cuda *cuda, const char *call,
+		      struct capkm_error *err)
+{
+	if (!capkm_inherited(cuda->c) &&
+	    cuda->c->generation == cuda->generation)
+		return 0;
+	return capkm_error_set(err, -ECANCELED, CAPKM_NO_INDEX, 0,
+		"%s: the bridge was inherited through fork and belongs to the parent; CUDA does not survive a fork",
+		call);
+}
+
+const char *capkm_cu_name(struct capkm_cuda *cuda, int result)
+{
+	const char *name = NULL;
+
+	cuda->cu.cuGetErrorName(result, &name);
+	return name ? name : "unknown error";
+}
+
+static int errno_of(int result)
+{
+	switch (result) {
+	case CU_OUT_OF_MEMORY:
+		return -ENOMEM;
+	case CU_INVALID_VALUE:
+	case CU_INVALID_CONTEXT:
+	case CU_INVALID_HANDLE:
+		return -EINVAL;
+	default:
+		return result >= CU_CAPTURE_FIRST && result <= CU_CAPTURE_LAST ?
+			-EBUSY : -EREMOTEIO;
+	}
+}
+
+int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
+		   const char *function, struct capkm_error *err)
+{
+	const char *text = NULL;
+	int rc;
+
+	if (!result)
+		return 0;
+	cuda->cu.cuGetErrorString(result, &text);
+	rc = capkm_error_set(err, errno_of(result), CAPKM_NO_INDEX, 0,
+		"%s: %s: %s (%d)%s%s", call, function,
+		capkm_cu_name(cuda, result), result, text ? ": " : "",
+		text ? text : "");
+	capkm_error_code(err, result);
+	return rc;
+}
+
+void capkm_cu_cause(struct capkm_cuda *cuda, int result, const char *function,
+		    struct capkm_cause *cause, char *text, size_t size)
+{
+	const char *words = NULL;
+
+	cuda->cu.cuGetErrorString(result, &words);
+	snprintf(text, size, "%s: %s%s%s", function,
+		 capkm_cu_name(cuda, result), words ? ": " : "",
+		 words ? words : "");
+	*cause = (struct capkm_cause)CAPKM_OPTS(struct capkm_cause,
+		.kind = CAPKM_KIND_DRIVER, .code = result, .text = text);
+}
+
+int capkm_cu_relax(struct capkm_cuda *cuda)
+{
+	int mode = CU_MODE_RELAXED;
+
+	cuda->cu.cuThreadExchangeStreamCaptureMode(&mode);
+	return mode;
+}
+
+void capkm_cu_restore(struct capkm_cuda *cuda, int mode)
+{
+	cuda->cu.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+static struct context *known_context(struct capkm_cuda *cuda,
+				     unsigned long long id)
+{
+	struct context *c;
+
+	SLIST_FOREACH(c, &cuda->contexts, next)
+		if (c->id == id)
+			return c;
+	return NULL;
+}
+
+/* The current context is @handle. */
+static int ask_context(struct capkm_cuda *cuda, struct context *c,
+		       const char *call, struct capkm_error *err)
+{
+	struct cu_uuid uuid;
+	int rc = cu_call(cuda, err, call, cuCtxGetId, c->handle, &c->id);
+
+	if (!rc)
+		rc = cu_call(cuda, err, call, cuCtxGetDevice, &c->ordinal);
+	if (!rc)
+		rc = cu_call(cuda, err, call, cuDeviceGetUuid, &uuid,
+			     c->ordinal);
+	if (!rc)
+		memcpy(c->uuid, uuid.bytes, sizeof(c->uuid));
+	return rc;
+}
+
+int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
+		       struct context **out, struct capkm_error *err)
+{
+	struct context new = { .handle = NULL }, *c;
+	int rc = cu_call(cuda, err, call, cuCtxGetCurrent, &new.handle);
+
+	if (rc)
+		return rc;
+	if (!new.handle)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the calling thread has no current context", call);
+	rc = ask_context(cuda, &new, call, err);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&cuda->lock);
+	c = known_context(cuda, new.id);
+	if (!c) {
+		c = malloc(sizeof(*c));
+		if (c) {
+			*c = new;
+			SLIST_INSERT_HEAD(&cuda->contexts, c, next);
+		}
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	if (!c)
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "%s: out of memory", call);
+	*out = c;
+	return 0;
+}
+
+int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
+		    const char *call, struct capkm_error *err)
+{
+	return cu_call(cuda, err, call, cuCtxPushCurrent, context->handle);
+}
+
+void capkm_cuda_pop(struct capkm_cuda *cuda)
+{
+	cu_context old;
+
+	cuda->cu.cuCtxPopCurrent(&old);
+}
+
+static int check_handle(struct capkm *c, struct capkm_error *err)
+{
+	int rc = capkm_not_inherited(c, "cuda_open", err);
+
+	if (rc)
+		return rc;
+	if (!capkm_domain_id(c))
+		return capkm_error_set(err, -ENOTCONN, CAPKM_NO_INDEX, 0,
+			"cuda_open: the handle is not attached to a domain");
+	if (atomic_load(&c->backend) != CAPKM_BACKEND_HARDWARE)
+		return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+			"cuda_open: the session was attached for another kind of backend; attach one with CAPKM_BACKEND_HARDWARE");
+	if (atomic_exchange(&c->has_executor, true))
+		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"cuda_open: the handle has a bridge already");
+	return 0;
+}
+
+static void release_handle(struct capkm *c)
+{
+	atomic_store(&c->has_executor, false);
+}
+
+int capkm_cuda_open(struct capkm *c, const struct capkm_cuda_opts *opts,
+		    struct capkm_cuda **out, struct capkm_error *err)
+{
+	struct capkm_cuda_opts o;
+	struct capkm_cuda *cuda;
+	int rc = capkm_opts(&o, sizeof(o), opts, "cuda_open", err);
+
+	if (rc)
+		return rc;
+	if (o.flags & ~CAPKM_CUDA_F_PER_THREAD || o.__reserved)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_open: flags 0x%x; only CAPKM_CUDA_F_PER_THREAD is known",
+			o.flags);
+	rc = check_handle(c, err);
+	if (rc)
+		return rc;
+	cuda = calloc(1, sizeof(*cuda));
+	if (!cuda) {
+		release_handle(c);
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "cuda_open: out of memory");
+	}
+	cuda->c = c;
+	cuda->generation = c->generation;
+	cuda->per_thread = o.flags & CAPKM_CUDA_F_PER_THREAD;
+	pthread_mutex_init(&cuda->lock, NULL);
+	rc = capkm_cu_load(&cuda->cu, o.library, cuda->per_thread, err);
+	if (rc) {
+		release_handle(c);
+		free(cuda);
+		return rc;
+	}
+	*out = cuda;
+	return 0;
+}
+
+int capkm_cuda_driver_version(const struct capkm_cuda *cuda)
+{
+	return cuda->cu.version;
+}
+
+static void close_streams(struct capkm_cuda *cuda)
+{
+	struct stream *s;
+
+	while ((s = SLIST_FIRST(&cuda->streams))) {
+		SLIST_REMOVE_HEAD(&cuda->streams, next);
+		s->unbound = true;
+		if (s->window)
+			capkm_window_drop(cuda, s);
+		capkm_stream_put(cuda, s);
+	}
+}
+
+/* A child has no driver that works: its copy of the lists stays where it is. */
+void capkm_cuda_close(struct capkm_cuda *cuda)
+{
+	struct context *c;
+
+	if (!cuda || capkm_cuda_usable(cuda, "cuda_close", NULL))
+		return;
+	close_streams(cuda);
+	capkm_cuda_graphs_close(cuda);
+	capkm_cuda_events_close(cuda);
+	capkm_cuda_memory_close(cuda);
+	while ((c = SLIST_FIRST(&cuda->contexts))) {
+		SLIST_REMOVE_HEAD(&cuda->contexts, next);
+		free(c);
+	}
+	pthread_mutex_destroy(&cuda->lock);
+	capkm_cu_unload(&cuda->cu);
+	release_handle(cuda->c);
+	free(cuda);
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+/* Streams: which one a handle means, and whether and how it is captured. */
+#include "cuda.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct capkm_where capkm_stream_place(const struct stream *stream)
+{
+	struct capkm_where where = {
+		.slot = stream->slot, .flags = CAPKM_WHERE_SLOT
+	};
+
+	memcpy(where.device, stream->context->uuid, sizeof(where.device));
+	return where;
+}
+
+void capkm_stream_put(struct capkm_cuda *cuda, struct stream *stream)
+{
+	bool last;
+
+	pthread_mutex_lock(&cuda->lock);
+	last = !--stream->refs;
+	pthread_mutex_unlock(&cuda->lock);
+	if (last)
+		free(stream);
+}
+
+/* The default streams have names of their own. */
+static cu_stream normalise(const struct capkm_cuda *cuda, cu_stream handle)
+{
+	if (handle)
+		return handle;
+	return cuda->per_thread ? CU_STREAM_IS_PER_THREAD : CU_STREAM_IS_LEGACY;
+}
+
+static bool is_same(const struct stream *s, cu_stream handle,
+		    const struct context *context)
+{
+	if (s->handle != handle)
+		return false;
+	if (s->per_thread && !pthread_equal(s->thread, pthread_self()))
+		return false;
+	return !context || s->context == context;
+}
+
+/* A default stream is one of each context. Under the lock. */
+static struct stream *find(struct capkm_cuda *cuda, cu_stream handle,
+			   const struct context *context)
+{
+	struct stream *s;
+
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (is_same(s, handle, context))
+			return s;
+	return NULL;
+}
+
+static bool is_default(cu_stream handle)
+{
+	return handle == CU_STREAM_IS_LEGACY ||
+	       handle == CU_STREAM_IS_PER_THREAD;
+}
+
+static int find_bound(struct capkm_cuda *cuda, cu_stream handle,
+		      const char *call, struct stream **out,
+		      struct capkm_error *err)
+{
+	struct context *context = NULL;
+	int rc = is_default(handle) ?
+		capkm_cuda_context(cuda, call, &context, err) : 0;
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&cuda->lock);
+	*out = find(cuda, handle, context);
+	if (*out)
+		(*out)->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	if (*out)
+		return 0;
+	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
+		"%s: stream %p is not bound; cuda_stream_bind() makes it known%s",
+		call, (void *)handle,
+		handle == CU_STREAM_IS_PER_THREAD ?
+		", for one thread each" : "");
+}
+
+int capkm_stream_ask(struct capkm_cuda *cuda, const struct stream *s,
+		     const char *call, int *status, uint64_t *id,
+		     struct capkm_error *err)
+{
+	*status = CU_CAPTURE_NONE;
+	*id = 0;
+	if (s->legacy)
+		return 0;
+	return cu_call(cuda, err, call, cuStreamGetCaptureInfo, s->handle,
+		       status, id, NULL, NULL, NULL);
+}
+
+/* Not of a stream that captures: that would break the capture. */
+static int check_id(struct capkm_cuda *cuda, const struct stream *s,
+		    const char *call, struct capkm_error *err)
+{
+	unsigned long long id = s->id;
+	int rc = s->legacy ? 0 :
+		cu_call(cuda, err, call, cuStreamGetId, s->handle, &id);
+
+	if (rc || id == s->id)
+		return rc;
+	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
+		"%s: stream %p was destroyed, and its handle is another stream's now; unbind it, and bind that one",
+		call, (void *)s->handle);
+}
+
+/* Under the lock. */
+static struct window *window_of(struct capkm_cuda *cuda, uint64_t capture)
+{
+	struct stream *s;
+
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (s->window && s->window->begun &&
+		    s->window->capture == capture)
+			return s->window;
+	return NULL;
+}
+
+int capkm_stream_join(struct capkm_cuda *cuda, struct stream *stream,
+		      struct window *window, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(stream);
+	int rc = capkm_window_join(cuda->c, window->id, &where, 0, NULL, err);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&cuda->lock);
+	if (!stream->window) {
+		stream->window = window;
+		window->refs++;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	return 0;
+}
+
+/*
+ * The stream captures, as a part of @capture. If that is a window's, the driver has
+ * made the stream a part of it (an event that the bridge did not see): so it joins.
+ */
+static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t capture,
+		    int *how, struct capkm_error *err)
+{
+	struct window *w;
+	bool own;
+
+	pthread_mutex_lock(&cuda->lock);
+	w = window_of(cuda, capture);
+	own = w && s->window == w;
+	pthread_mutex_unlock(&cuda->lock);
+	*how = w ? RECORDS : CAPTURES;
+	return w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
+}
+
+/* The driver has no capture any more where a window records. */
+static int vanished(struct capkm_cuda *cuda, struct stream *s,
+		    const char *call, struct capkm_error *err)
+{
+	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
+		.kind = CAPKM_KIND_DRIVER,
+		.text = "the stream does not capture any more; somebody else ended it");
+
+	capkm_window_fail(cuda->c, s->window->id, 0, call, &cause, NULL);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: window %" PRIu64 " records on stream %p, which does not capture any more: end, seal or abort the window first",
+		call, s->window->id, (void *)s->handle);
+}
+
+static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
+		int *capture, struct capkm_error *err)
+{
+	uint64_t id;
+	int status, rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
+
+	if (rc)
+		return rc;
+	if (status != CU_CAPTURE_NONE)
+		return classify(cuda, s, id, capture, err);
+	*capture = NOT_CAPTURING;
+	rc = check_id(cuda, s, call, err);
+	if (rc || !s->window || !s->window->begun)
+		return rc;
+	return vanished(cuda, s, call, err);
+}
+
+int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
+		      const char *call, struct stream **out,
+		      struct capkm_error *err)
+{
+	int rc = capkm_cuda_usable(cuda, call, err);
+
+	return rc ? rc : find_bound(cuda, normalise(cuda, handle), call, out,
+				    err);
+}
+
+int capkm_stream_get(struct capkm_cuda *cuda, cu_stream handle,
+		     const char *call, struct stream **out, int *capture,
+		     struct capkm_error *err)
+{
+	int rc = capkm_stream_find(cuda, handle, call, out, err);
+
+	if (rc)
+		return rc;
+	rc = look(cuda, *out, call, capture, err);
+	if (rc)
+		capkm_stream_put(cuda, *out);
+	return rc;
+}
+
+int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,
+			uint32_t what, const char *call,
+			struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(stream);
+	struct capkm_report why;
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer,
+		.reports = &why, .reports_len = 1);
+	int rc = capkm_refused(cuda->c, &where, what, NULL, 0, &answer, err);
+
+	if (rc || answer.out_result == CAPKM_CLEAN)
+		return rc;
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0, "%s: %s", call,
+			       (const char *)why.text);
+}
+
+/* bind */
+
+static bool is_taken(struct capkm_cuda *cuda, const struct context *context,
+		     uint32_t slot)
+{
+	struct stream *s;
+
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (s->slot == slot && !memcmp(s->context->uuid, context->uuid,
+					       sizeof(context->uuid)))
+			return true;
+	return false;
+}
+
+/* Under the lock. */
+static int choose_slot(struct capkm_cuda *cuda, struct stream *s,
+		       const struct capkm_cuda_stream_opts *o,
+		       struct capkm_error *err)
+{
+	const uint32_t max = cuda->c->max_streams;
+
+	if (o->flags & CAPKM_CUDA_STREAM_F_SLOT) {
+		s->slot = o->slot;
+		if (s->slot >= max)
+			return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+				"cuda_stream_bind: slot %" PRIu32 "; the session has %" PRIu32,
+				s->slot, max);
+		if (is_taken(cuda, s->context, s->slot))
+			return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+				"cuda_stream_bind: another stream has slot %" PRIu32,
+				s->slot);
+		return 0;
+	}
+	while (s->slot < max && is_taken(cuda, s->context, s->slot))
+		s->slot++;
+	if (s->slot < max)
+		return 0;
+	return capkm_error_set(err, -ENOSPC, CAPKM_NO_INDEX, 0,
+		"cuda_stream_bind: the session has %" PRIu32 " slots for a device, and all are taken; attach with a larger max_streams",
+		max);
+}
+
+/* What a stream is, asked while it does not capture. */
+static int ask_stream(struct capkm_cuda *cuda, struct stream *s,
+		      struct capkm_error *err)
+{
+	const char *call = "cuda_stream_bind";
+	cu_context handle;
+	void *green = NULL;
+	int rc;
+
+	if (is_default(s->handle)) {
+		rc = capkm_cuda_context(cuda, call, &s->context, err);
+	} else {
+		if (cuda->cu.cuStreamGetGreenCtx &&
+		    !cuda->cu.cuStreamGetGreenCtx(s->handle, &green) && green)
+			return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+				"%s: a stream of a green context cannot be bound",
+				call);
+		rc = cu_call(cuda, err, call, cuStreamGetCtx, s->handle, &handle);
+		if (!rc)
+			rc = cu_call(cuda, err, call, cuCtxPushCurrent, handle);
+		if (!rc) {
+			rc = capkm_cuda_context(cuda, call, &s->context, err);
+			capkm_cuda_pop(cuda);
+		}
+	}
+	if (!rc && !s->legacy)
+		rc = cu_call(cuda, err, call, cuStreamGetId, s->handle, &s->id);
+	return rc;
+}
+
+static int check_capture(struct capkm_cuda *cuda, const struct stream *s,
+			 struct capkm_error *err)
+{
+	uint64_t id;
+	int status;
+	int rc = capkm_stream_ask(cuda, s, "cuda_stream_bind", &status, &id, err);
+
+	if (rc || status == CU_CAPTURE_NONE)
+		return rc;
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"cuda_stream_bind: the stream captures; bind it before, since asking for its id now would break the capture");
+}
+
+/* Known and the same: nothing to do. Known by its handle only: it has to go first. */
+static int add(struct capkm_cuda *cuda, struct stream *s,
+	       const struct capkm_cuda_stream_opts *o, struct stream **out,
+	       struct capkm_error *err)
+{
+	struct stream *known;
+	int rc = 0;
+
+	pthread_mutex_lock(&cuda->lock);
+	known = find(cuda, s->handle, is_default(s->handle) ? s->context : NULL);
+	if (known && known->id != s->id) {
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"cuda_stream_bind: a stream that was destroyed is bound by that handle; unbind it first");
+	} else if (!known) {
+		rc = choose_slot(cuda, s, o, err);
+		if (!rc)
+			SLIST_INSERT_HEAD(&cuda->streams, s, next);
+	}
+	*out = known ? known : s;
+	pthread_mutex_unlock(&cuda->lock);
+	return rc;
+}
+
+int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
+			   const struct capkm_cuda_stream_opts *opts,
+			   struct capkm_where *where, struct capkm_error *err)
+{
+	struct capkm_cuda_stream_opts o;
+	struct stream *s, *bound = NULL;
+	int rc = capkm_cuda_usable(cuda, "cuda_stream_bind", err);
+
+	if (!rc)
+		rc = capkm_opts(&o, sizeof(o), opts, "cuda_stream_bind", err);
+	if (rc)
+		return rc;
+	if (o.flags & ~CAPKM_CUDA_STREAM_F_SLOT)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_stream_bind: flags 0x%x; only CAPKM_CUDA_STREAM_F_SLOT is known",
+			o.flags);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "cuda_stream_bind: out of memory");
+	s->refs = 1;
+	s->handle = normalise(cuda, handle);
+	s->legacy = s->handle == CU_STREAM_IS_LEGACY;
+	s->per_thread = s->handle == CU_STREAM_IS_PER_THREAD;
+	s->thread = pthread_self();
+	rc = check_capture(cuda, s, err);
+	if (!rc)
+		rc = ask_stream(cuda, s, err);
+	if (!rc)
+		rc = add(cuda, s, &o, &bound, err);
+	if (!rc && where)
+		*where = capkm_stream_place(bound);
+	if (rc || bound != s)
+		free(s);
+	return rc;
+}
+
+int capkm_cuda_stream_unbind(struct capkm_cuda *cuda, cu_stream handle,
+			     struct capkm_error *err)
+{
+	struct stream *s;
+	int rc = capkm_stream_find(cuda, handle, "cuda_stream_unbind", &s, err);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&cuda->lock);
+	if (s->unbound) {
+		rc = -ENOENT;
+	} else {
+		s->unbound = true;
+		SLIST_REMOVE(&cuda->streams, s, stream, next);
+		s->refs--;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	if (!rc && s->window)
+		capkm_window_drop(cuda, s);
+	capkm_stream_put(cuda, s);
+	return rc ? capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+		"cuda_stream_unbind: the stream is not bound") : 0;
+}
