@@ -65,7 +65,9 @@ struct window {
 };
 
 struct found {
-	uint64_t nodes, kernels, copies, opaque, seen, host_unchecked;
+	uint64_t nodes, kernels, copies, opaque, seen;
+	uint64_t host_unchecked;	/* addresses ... */
+	uint64_t host_unchecked_calls;	/* ... and nodes that call the host */
 };
 
 struct graph {
@@ -120,6 +122,7 @@ struct capkm_cuda {
 	SLIST_HEAD(event_list, event) events;
 	struct region **regions;	/* by address */
 	uint32_t regions_len, regions_capacity;
+	struct page_source *sources;	/* of pools, until the close */
 	struct capkm_pool *pool;
 	struct capkm_cache *cache;
 };
@@ -195,15 +198,23 @@ int capkm_cuda_resolve(struct capkm_cuda *cuda,
 		       uint32_t index, const char *call,
 		       struct capkm_claim **claims, uint32_t *claims_len,
 		       struct capkm_error *err);
-/* Is @address in known memory? Which buffer, and up to where; 0 if not. */
+/* Is @address in known memory? Which buffer, or 0; from there to the buffer's end. */
 uint64_t capkm_cuda_buffer_at(struct capkm_cuda *cuda, uint64_t address,
-			      uint64_t *end);
+			      struct capkm_claim *rest);
+/* Memory of another process, which ipc.c has opened. -EEXIST, -ENOMEM */
+int capkm_cuda_add_opened(struct capkm_cuda *cuda, struct region *r,
+			  const char *call, struct capkm_error *err);
 /* Was the buffer freed? */
 bool capkm_cuda_is_dying(struct capkm_cuda *cuda, uint64_t buffer);
 /* Windows or graphs have gone: frees what only they used. */
 void capkm_cuda_sweep(struct capkm_cuda *cuda);
 /* All of it, at the close. */
 void capkm_cuda_memory_close(struct capkm_cuda *cuda);
+
+/* ipc.c */
+
+/* The driver's part of memory that was opened; its context is current. */
+void capkm_ipc_close(struct capkm_cuda *cuda, struct region *r);
 
 /* work.c */
 

@@ -437,7 +437,8 @@ int capkm_cuda_graph_query(struct capkm_cuda *cuda, uint64_t graph,
 		.opaque = g->found.opaque,
 		.seen = g->found.seen,
 		.retained = g->retained_len,
-		.host_unchecked = g->found.host_unchecked,
+		.host_unchecked = g->found.host_unchecked +
+				  g->found.host_unchecked_calls,
 		.exec = g->exec,
 	};
 	capkm_cuda_graph_put(cuda, g);

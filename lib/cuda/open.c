@@ -249,7 +249,7 @@ void capkm_cuda_close(struct capkm_cuda *cuda)
 		free(c);
 	}
 	pthread_mutex_destroy(&cuda->lock);
-	capkm_cu_unload(&cuda->cu);
+	/* The driver stays: threads of it may run, and others may use it. */
 	release_handle(cuda->c);
 	free(cuda);
 }

@@ -162,6 +162,16 @@ static int back(struct page *page, const struct request *r)
 	memcpy(opts.device, pool->memory.device, sizeof(opts.device));
 	rc = capkm_buffer_create(pool->c, page->bytes, &opts, &page->buffer,
 				 r->err);
+	if (!rc && pool->memory.known) {
+		rc = pool->memory.known(pool->memory.context, page->address,
+					page->bytes, page->buffer);
+		if (rc) {
+			capkm_error_set(r->err, rc, CAPKM_NO_INDEX, 0,
+				"%s: the backend does not take note of a page of %" PRIu64 " bytes: %s",
+				r->call, page->bytes, strerror(abs(rc)));
+			capkm_buffer_close(pool->c, page->buffer, NULL);
+		}
+	}
 	if (rc)
 		pool->memory.free(pool->memory.context, page->address,
 				  page->bytes);

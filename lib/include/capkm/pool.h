@@ -48,7 +48,9 @@ struct capkm_pool;
  * @page_max: largest page that the backend gives, 0 for any
  * @alloc: gives @bytes, a multiple of @alignment; 0 or a negative errno
  * @free: takes back what @alloc gave
- * @context: first argument of both
+ * @known: the page that @alloc gave is a buffer of the authority now; 0, or a negative
+ *	errno, and then it is given back. Or NULL
+ * @context: first argument of all three
  */
 struct capkm_pool_memory {
 	size_t sz;
@@ -57,6 +59,8 @@ struct capkm_pool_memory {
 	uint64_t page_max;
 	int (*alloc)(void *context, uint64_t bytes, uint64_t *address);
 	void (*free)(void *context, uint64_t address, uint64_t bytes);
+	int (*known)(void *context, uint64_t address, uint64_t bytes,
+		     uint64_t buffer);
 	void *context;
 };
 

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT
+/* Events and synchronisation: what was issued is known to be done, or to be lost. */
+#include "cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Results after which the context is lost: every later call on it says the same, and
+ * nothing but a new process helps. From the descriptions of CUresult in cuda.h ("leaves
+ * the process in an inconsistent state", "the context cannot be used").
+ */
+static const int sticky[] = {
+	214,	/* ECC_UNCORRECTABLE */
+	220,	/* NVLINK_UNCORRECTABLE */
+	226,	/* CONTAINED */
+	700,	/* ILLEGAL_ADDRESS */
+	702,	/* LAUNCH_TIMEOUT */
+	709,	/* CONTEXT_IS_DESTROYED */
+	710,	/* ASSERT */
+	714,	/* HARDWARE_STACK_ERROR */
+	715,	/* ILLEGAL_INSTRUCTION */
+	716,	/* MISALIGNED_ADDRESS */
+	717,	/* INVALID_ADDRESS_SPACE */
+	718,	/* INVALID_PC */
+	719,	/* LAUNCH_FAILED */
+	721,	/* TENSOR_MEMORY_LEAK */
+	806,	/* MPS_RPC_FAILURE */
+	810,	/* MPS_CLIENT_TERMINATED */
+	911,	/* EXTERNAL_DEVICE */
+	999,	/* UNKNOWN */
+};
+
+int capkm_cuda_is_sticky(int result)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(sticky) / sizeof(*sticky); i++)
+		if (sticky[i] == result)
+			return 1;
+	return 0;
+}
+
+void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
+		       int result, const char *function)
+{
+	const struct capkm_where where = capkm_stream_place(stream);
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+
+	if (!capkm_cuda_is_sticky(result))
+		return;
+	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
+	cause.kind = 0;		/* it is always a fault */
+	capkm_stream_fault(cuda->c, &where, &cause, NULL, NULL, NULL);
+}
+
+/* After a wait of the driver for what the stream had done up to @sequence. */
+static int waited(struct capkm_cuda *cuda, const struct stream *s,
+		  uint64_t sequence, int result, const char *call,
+		  const char *function, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+
+	if (!result)
+		return capkm_confirm(cuda->c, &where, sequence, NULL, err);
+	capkm_cuda_notice(cuda, s, result, function);
+	return capkm_cu_error(cuda, result, call, function, err);
+}
+
+int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
+			   struct capkm_error *err)
+{
+	const char *call = "cuda_stream_sync";
+	struct capkm_where where;
+	uint64_t sequence;
+	struct stream *s;
+	int capture, rc;
+
+	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	where = capkm_stream_place(s);
+	if (capture == CAPTURES)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures; a synchronise would break that",
+			call);
+	else
+		rc = capkm_stream_refuse(cuda, s, CAPKM_REFUSE_SYNC, call, err);
+	if (!rc)
+		rc = capkm_stream_sequence(cuda->c, &where, &sequence, err);
+	if (!rc)
+		rc = waited(cuda, s, sequence,
+			    cuda->cu.cuStreamSynchronize(s->handle), call,
+			    "cuStreamSynchronize", err);
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* A stream of the context that must not be disturbed, if any; a reference. */
+static struct stream *next_stream(struct capkm_cuda *cuda,
+				  const struct context *context,
+				  const struct stream *after)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&cuda->lock);
+	s = after ? SLIST_NEXT(after, next) : SLIST_FIRST(&cuda->streams);
+	while (s && s->context != context)
+		s = SLIST_NEXT(s, next);
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return s;
+}
+
+/* A context's synchronise breaks every capture in it, whatever its mode. */
+static int check_streams(struct capkm_cuda *cuda, const struct context *context,
+			 const char *call, struct stream **any,
+			 struct capkm_error *err)
+{
+	struct stream *s = next_stream(cuda, context, NULL), *next;
+	uint64_t id;
+	int status, rc = 0;
+
+	*any = NULL;
+	for (; s; s = next) {
+		if (!rc)
+			rc = capkm_stream_refuse(cuda, s, CAPKM_REFUSE_SYNC,
+						 call, err);
+		if (!rc && !capkm_stream_ask(cuda, s, call, &status, &id, NULL) &&
+		    status != CU_CAPTURE_NONE)
+			rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+				"%s: stream %p captures; a synchronise would break that",
+				call, (void *)s->handle);
+		next = rc ? NULL : next_stream(cuda, context, s);
+		if (*any)
+			capkm_stream_put(cuda, *any);
+		*any = s;
+	}
+	return rc;
+}
+
+int capkm_cuda_context_sync(struct capkm_cuda *cuda, struct capkm_error *err)
+{
+	const char *call = "cuda_context_sync";
+	struct context *context;
+	struct stream *any = NULL;
+	uint64_t sequence;
+	int result, rc = capkm_cuda_usable(cuda, call, err);
+
+	if (!rc)
+		rc = capkm_cuda_context(cuda, call, &context, err);
+	if (!rc)
+		rc = check_streams(cuda, context, call, &any, err);
+	if (!rc)
+		rc = capkm_sequence(cuda->c, &sequence, err);
+	if (!rc) {
+		result = cuda->cu.cuCtxSynchronize();
+		if (!result)
+			rc = capkm_confirm_device(cuda->c, context->uuid,
+						  sequence, NULL, err);
+		else
+			rc = capkm_cu_error(cuda, result, call,
+					    "cuCtxSynchronize", err);
+		if (result && any)
+			capkm_cuda_notice(cuda, any, result,
+					  "cuCtxSynchronize");
+	}
+	if (any)
+		capkm_stream_put(cuda, any);
+	return rc;
+}
+
+/* events */
+
+/* Under the lock. */
+static struct event *find(struct capkm_cuda *cuda, cu_event handle)
+{
+	struct event *e;
+
+	SLIST_FOREACH(e, &cuda->events, next)
+		if (e->handle == handle)
+			return e;
+	return NULL;
+}
+
+/* What is known of it, with a reference to the stream. */
+static int get(struct capkm_cuda *cuda, cu_event handle, const char *call,
+	       struct event *out, struct capkm_error *err)
+{
+	struct event *e;
+	int rc = capkm_cuda_usable(cuda, call, err);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&cuda->lock);
+	e = find(cuda, handle);
+	if (e) {
+		*out = *e;
+		e->stream->refs++;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	if (e)
+		return 0;
+	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
+		"%s: event %p was not recorded by cuda_event_record()", call,
+		(void *)handle);
+}
+
+/* The stream's reference moves into the event. @fresh is freed or used. */
+static void remember(struct capkm_cuda *cuda, struct event *fresh)
+{
+	struct event *e;
+	struct stream *old = NULL;
+
+	pthread_mutex_lock(&cuda->lock);
+	e = find(cuda, fresh->handle);
+	if (e) {
+		old = e->stream;
+		e->stream = fresh->stream;
+		e->sequence = fresh->sequence;
+		e->window = fresh->window;
+	} else {
+		SLIST_INSERT_HEAD(&cuda->events, fresh, next);
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	if (e)
+		free(fresh);
+	if (old)
+		capkm_stream_put(cuda, old);
+}
+
+int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
+			    cu_stream stream, struct capkm_error *err)
+{
+	const char *call = "cuda_event_record";
+	struct capkm_where where;
+	struct event *e;
+	struct stream *s;
+	int capture, rc;
+
+	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	where = capkm_stream_place(s);
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				     "%s: out of memory", call);
+	if (!rc)
+		rc = capkm_stream_sequence(cuda->c, &where, &e->sequence, err);
+	if (!rc)
+		rc = cu_call(cuda, err, call, cuEventRecord, handle, s->handle);
+	if (rc) {
+		free(e);
+		capkm_stream_put(cuda, s);
+		return rc;
+	}
+	e->handle = handle;
+	e->stream = s;
+	e->window = capture == RECORDS ? s->window->id : 0;
+	remember(cuda, e);
+	return 0;
+}
+
+/* The window that the event was recorded in, if that still records. Under the lock. */
+static struct window *window_of(struct capkm_cuda *cuda, uint64_t id)
+{
+	struct stream *s;
+
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (id && s->window && s->window->id == id)
+			return s->window;
+	return NULL;
+}
+
+/* The driver makes the stream a part of the capture: so does the authority, before. */
+static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
+		struct capkm_error *err)
+{
+	struct window *w;
+	bool own;
+
+	pthread_mutex_lock(&cuda->lock);
+	w = window_of(cuda, id);
+	own = w && s->window == w;
+	pthread_mutex_unlock(&cuda->lock);
+	return w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
+}
+
+int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
+			   cu_event handle, struct capkm_error *err)
+{
+	const char *call = "cuda_stream_wait";
+	struct event e;
+	struct stream *s;
+	int capture, rc = get(cuda, handle, call, &e, err);
+
+	if (rc)
+		return rc;
+	capkm_stream_put(cuda, e.stream);
+	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	rc = join(cuda, s, e.window, err);
+	if (!rc)
+		rc = cu_call(cuda, err, call, cuStreamWaitEvent, s->handle,
+			     handle, 0);
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+void capkm_cuda_event_forget(struct capkm_cuda *cuda, cu_event handle)
+{
+	struct event *e;
+
+	if (capkm_cuda_usable(cuda, "cuda_event_forget", NULL))
+		return;
+	pthread_mutex_lock(&cuda->lock);
+	e = find(cuda, handle);
+	if (e)
+		SLIST_REMOVE(&cuda->events, e, event, next);
+	pthread_mutex_unlock(&cuda->lock);
+	if (e)
+		capkm_stream_put(cuda, e->stream);
+	free(e);
+}
+
+/* An event of a capture is a node; asking for it would break the capture. */
+static int check_event(const struct event *e, const char *call,
+		       struct capkm_error *err)
+{
+	if (!e->window)
+		return 0;
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: the event was recorded in a window; it does not happen now",
+		call);
+}
+
+int capkm_cuda_event_sync(struct capkm_cuda *cuda, cu_event handle,
+			  struct capkm_error *err)
+{
+	const char *call = "cuda_event_sync";
+	struct event e;
+	int mode, result, rc = get(cuda, handle, call, &e, err);
+
+	if (rc)
+		return rc;
+	rc = check_event(&e, call, err);
+	if (!rc) {
+		mode = capkm_cu_relax(cuda);
+		result = cuda->cu.cuEventSynchronize(handle);
+		capkm_cu_restore(cuda, mode);
+		rc = waited(cuda, e.stream, e.sequence, result, call,
+			    "cuEventSynchronize", err);
+	}
+	capkm_stream_put(cuda, e.stream);
+	return rc;
+}
+
+int capkm_cuda_event_query(struct capkm_cuda *cuda, cu_event handle, int *done,
+			   struct capkm_error *err)
+{
+	const char *call = "cuda_event_query";
+	struct event e;
+	int mode, result = 0, rc = get(cuda, handle, call, &e, err);
+
+	if (rc)
+		return rc;
+	rc = check_event(&e, call, err);
+	if (!rc) {
+		mode = capkm_cu_relax(cuda);
+		result = cuda->cu.cuEventQuery(handle);
+		capkm_cu_restore(cuda, mode);
+	}
+	if (!rc && result != CU_NOT_READY)
+		rc = waited(cuda, e.stream, e.sequence, result, call,
+			    "cuEventQuery", err);
+	if (!rc)
+		*done = result != CU_NOT_READY;
+	capkm_stream_put(cuda, e.stream);
+	return rc;
+}
+
+void capkm_cuda_events_close(struct capkm_cuda *cuda)
+{
+	struct event *e;
+
+	while ((e = SLIST_FIRST(&cuda->events))) {
+		SLIST_REMOVE_HEAD(&cuda->events, next);
+		capkm_stream_put(cuda, e->stream);
+		free(e);
+	}
+}

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: MIT
+/* Work under scopes: what it reads is checked, what it writes is claimed, then it is issued. */
+#include "cuda.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+int capkm_work_begin(struct capkm_cuda *cuda, struct stream *stream,
+		     const char *call, const struct capkm_cuda_work *work,
+		     struct capkm_scope *scope, struct capkm_report *why,
+		     struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(stream);
+	const struct capkm_scope_opts opts = CAPKM_OPTS(struct capkm_scope_opts,
+		.label = work->label, .flags = work->flags,
+		.retry_ms = work->retry_ms);
+	struct capkm_claim *reads = NULL, *writes = NULL;
+	uint32_t reads_len = 0, writes_len = 0;
+	int rc = capkm_cuda_resolve(cuda, work->reads, work->reads_len, 0, call,
+				    &reads, &reads_len, err);
+
+	if (!rc)
+		rc = capkm_cuda_resolve(cuda, work->writes, work->writes_len,
+					work->reads_len, call, &writes,
+					&writes_len, err);
+	if (!rc)
+		rc = capkm_scope_enter(cuda->c, &where, reads, reads_len,
+				       writes, writes_len, &opts, scope, why,
+				       err);
+	free(reads);
+	free(writes);
+	return rc;
+}
+
+int capkm_work_end(struct capkm_cuda *cuda, struct stream *stream,
+		   struct capkm_scope *scope, int result, const char *call,
+		   const char *function, struct capkm_error *err)
+{
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+
+	if (!result)
+		return capkm_scope_exit(cuda->c, scope, 0, err);
+	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
+	capkm_scope_fail(cuda->c, scope, &cause, NULL);
+	capkm_cuda_notice(cuda, stream, result, function);
+	return capkm_cu_error(cuda, result, call, function, err);
+}
+
+/* A reference to a stream that work can be issued on. */
+static int get(struct capkm_cuda *cuda, cu_stream handle, const char *call,
+	       struct stream **s, bool *records, struct capkm_error *err)
+{
+	int capture;
+	int rc = capkm_stream_get(cuda, handle, call, s, &capture, err);
+
+	if (rc)
+		return rc;
+	*records = capture == RECORDS;
+	if (capture != CAPTURES)
+		return 0;
+	capkm_stream_put(cuda, *s);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: the stream captures without a window; cuda_graph_attach() makes one",
+		call);
+}
+
+int capkm_cuda_scope_begin(struct capkm_cuda *cuda, cu_stream handle,
+			   const struct capkm_cuda_work *work,
+			   struct capkm_scope *scope, struct capkm_report *why,
+			   struct capkm_error *err)
+{
+	const char *call = "cuda_scope_begin";
+	struct capkm_cuda_work w;
+	struct stream *s;
+	bool records;
+	int rc = capkm_opts(&w, sizeof(w), work, call, err);
+
+	if (!rc)
+		rc = get(cuda, handle, call, &s, &records, err);
+	if (rc)
+		return rc;
+	rc = capkm_work_begin(cuda, s, call, &w, scope, why, err);
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+int capkm_cuda_scope_end(struct capkm_cuda *cuda, cu_stream handle,
+			 struct capkm_scope *scope, int result,
+			 struct capkm_error *err)
+{
+	const char *call = "cuda_scope_end";
+	struct stream *s;
+	int rc = capkm_stream_find(cuda, handle, call, &s, err);
+
+	if (rc)
+		return rc;
+	if (!scope->id || !result)
+		rc = capkm_scope_exit(cuda->c, scope, 0, err);
+	else
+		capkm_work_end(cuda, s, scope, result, call, "the work", NULL);
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* One call of the driver under a scope: begin, issue, end. */
+struct job {
+	struct capkm_cuda *cuda;
+	struct stream *stream;
+	const char *call, *function;
+	const void *args;
+	int (*issue)(struct job *job);
+	bool records;
+};
+
+static int run(struct job *job, const struct capkm_cuda_work *work,
+	       uint32_t *result, struct capkm_error *err)
+{
+	struct capkm_scope scope;
+	int rc = capkm_work_begin(job->cuda, job->stream, job->call, work,
+				  &scope, NULL, err);
+
+	if (rc)
+		return rc;
+	if (result)
+		*result = scope.result;
+	if (!scope.id)
+		return 0;
+	return capkm_work_end(job->cuda, job->stream, &scope, job->issue(job),
+			      job->call, job->function, err);
+}
+
+static int issue_launch(struct job *job)
+{
+	const struct capkm_cuda_launch *l = job->args;
+
+	return job->cuda->cu.cuLaunchKernel(l->function, l->grid[0], l->grid[1],
+		l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
+		job->stream->handle, l->params, l->extra);
+}
+
+int capkm_cuda_launch(struct capkm_cuda *cuda, cu_stream handle,
+		      const struct capkm_cuda_launch *launch,
+		      const struct capkm_cuda_work *work, uint32_t *result,
+		      struct capkm_error *err)
+{
+	struct capkm_cuda_launch l;
+	struct capkm_cuda_work w;
+	struct job job = {
+		.cuda = cuda, .call = "cuda_launch",
+		.function = "cuLaunchKernel", .args = &l, .issue = issue_launch,
+	};
+	int rc = capkm_opts(&l, sizeof(l), launch, job.call, err);
+
+	if (!rc)
+		rc = capkm_opts(&w, sizeof(w), work, job.call, err);
+	if (!rc && !l.function)
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+				     "cuda_launch: function is NULL");
+	if (!rc)
+		rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+	if (rc)
+		return rc;
+	if (result)
+		*result = CAPKM_CLEAN;
+	if (l.grid[0] && l.grid[1] && l.grid[2])
+		rc = run(&job, &w, result, err);
+	capkm_stream_put(cuda, job.stream);
+	return rc;
+}
+
+/* copies */
+
+struct copying {
+	struct capkm_cuda_copy copy;
+	bool to_device, from_device;
+};
+
+static int issue_copy(struct job *job)
+{
+	const struct copying *c = job->args;
+
+	return job->cuda->cu.cuMemcpyAsync(c->copy.to, c->copy.from,
+					   c->copy.bytes, job->stream->handle);
+}
+
+void capkm_retained_free(struct retained_list *list)
+{
+	struct retained *r;
+
+	while ((r = SLIST_FIRST(list))) {
+		SLIST_REMOVE_HEAD(list, next);
+		free(r);
+	}
+}
+
+/* What the driver calls when no graph can need the memory any more. */
+struct keeper {
+	void (*release)(void *context);
+	void *context;
+};
+
+static void let_go(void *context)
+{
+	struct keeper *k = context;
+
+	k->release(k->context);
+	free(k);
+}
+
+/* It stays the caller's: the driver would not take it over. */
+static void nobody(void *context)
+{
+	(void)context;
+}
+
+/* The graph that is being captured holds a reference; so do all that come of it. */
+static int give_to_graph(struct job *job, struct keeper *k,
+			 struct capkm_error *err)
+{
+	struct capkm_cuda *cuda = job->cuda;
+	cu_user_object object;
+	cu_graph graph;
+	uint64_t id;
+	int status;
+	int rc = cu_call(cuda, err, job->call, cuStreamGetCaptureInfo,
+			 job->stream->handle, &status, &id, &graph, NULL, NULL);
+
+	if (!rc)
+		rc = cu_call(cuda, err, job->call, cuUserObjectCreate, &object,
+			     k, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+	if (rc)
+		return rc;
+	rc = cu_call(cuda, err, job->call, cuGraphRetainUserObject, graph,
+		     object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+	if (rc) {
+		k->release = nobody;
+		cuda->cu.cuUserObjectRelease(object, 1);
+	}
+	return rc;
+}
+
+static int tell_authority(struct job *job, uint64_t address, uint64_t bytes,
+			  bool read, struct capkm_error *err)
+{
+	const struct capkm_retained retained = {
+		.address = address, .bytes = bytes,
+		.mode = read ? CAPKM_RETAIN_READ : CAPKM_RETAIN_WRITE,
+	};
+
+	return capkm_window_retain(job->cuda->c, job->stream->window->id,
+				   &retained, err);
+}
+
+/*
+ * In a window the host side of a copy lives as long as the graph. The order lets a
+ * failure leave nothing: memory, the authority, then the driver, which cannot be undone.
+ */
+static int retain(struct job *job, struct copying *c, struct capkm_error *err)
+{
+	struct window *w = job->stream->window;
+	struct retained *r = calloc(1, sizeof(*r));
+	struct keeper *k = malloc(sizeof(*k));
+	const bool own = c->copy.flags & CAPKM_CUDA_COPY_F_OWN_COPY;
+	uint64_t *host = c->to_device ? &c->copy.from : &c->copy.to;
+	void *copy = own ? malloc(c->copy.bytes ? c->copy.bytes : 1) : NULL;
+	int rc = 0;
+
+	if (!r || !k || (own && !copy))
+		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				     "%s: out of memory", job->call);
+	if (!rc && own) {
+		memcpy(copy, (const void *)(uintptr_t)*host, c->copy.bytes);
+		*k = (struct keeper){ .release = free, .context = copy };
+		*host = (uintptr_t)copy;
+	} else if (!rc) {
+		*k = (struct keeper){ .release = c->copy.release,
+				      .context = c->copy.context };
+	}
+	if (!rc)
+		rc = tell_authority(job, *host, c->copy.bytes, c->to_device,
+				    err);
+	if (!rc) {
+		rc = give_to_graph(job, k, err);
+		k = NULL;
+	}
+	if (rc) {
+		free(copy);
+		free(k);
+		free(r);
+		return rc;
+	}
+	r->address = *host;
+	r->bytes = c->copy.bytes;
+	pthread_mutex_lock(&job->cuda->lock);
+	SLIST_INSERT_HEAD(&w->retained, r, next);
+	w->retained_len++;
+	pthread_mutex_unlock(&job->cuda->lock);
+	return 0;
+}
+
+static int check_copy(struct capkm_cuda *cuda, struct copying *c,
+		      struct capkm_error *err)
+{
+	const uint32_t own = CAPKM_CUDA_COPY_F_OWN_COPY;
+	struct capkm_claim rest;
+
+	c->to_device = capkm_cuda_buffer_at(cuda, c->copy.to, &rest);
+	c->from_device = capkm_cuda_buffer_at(cuda, c->copy.from, &rest);
+	if (!c->to_device && !c->from_device)
+		return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
+			"cuda_copy: neither 0x%" PRIx64 " nor 0x%" PRIx64 " is in a known buffer; cuda_alloc() or cuda_adopt() makes memory known",
+			c->copy.to, c->copy.from);
+	if (c->copy.flags & ~own)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_copy: flags 0x%x; only CAPKM_CUDA_COPY_F_OWN_COPY is known",
+			c->copy.flags);
+	if (c->copy.flags & own && (c->from_device || c->copy.release))
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_copy: CAPKM_CUDA_COPY_F_OWN_COPY is for a source in host memory, without a release callback");
+	return 0;
+}
+
+/*
+ * Outside of a window the caller keeps host memory until the copy is done, as CUDA
+ * wants it; a release then has nothing to wait for but the stream.
+ */
+static bool has_keeper(const struct copying *c)
+{
+	return c->copy.release || c->copy.flags & CAPKM_CUDA_COPY_F_OWN_COPY;
+}
+
+/* Into host memory only what can be trusted; recorded, each replay looks. */
+static int check_source(struct job *job, const struct capkm_cuda_work *work,
+			struct capkm_error *err)
+{
+	struct capkm_claim *claims;
+	struct capkm_report why;
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer,
+		.reports = &why, .reports_len = 1);
+	char text[400];
+	struct text t = { .data = text, .size = sizeof(text) };
+	uint32_t n;
+	int rc = capkm_cuda_resolve(job->cuda, work->reads, work->reads_len, 0,
+				    job->call, &claims, &n, err);
+
+	if (rc)
+		return rc;
+	rc = capkm_check(job->cuda->c, claims, n, &answer, err);
+	free(claims);
+	if (rc || answer.out_result == CAPKM_CLEAN)
+		return rc;
+	capkm_report_add(&t, &why);
+	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, why.failure,
+			       "%s: %s", job->call, text);
+}
+
+static int do_copy(struct job *job, struct copying *c, uint32_t *result,
+		   struct capkm_error *err)
+{
+	const struct capkm_cuda_range to = { c->copy.to, c->copy.bytes };
+	const struct capkm_cuda_range from = { c->copy.from, c->copy.bytes };
+	const struct capkm_cuda_work work = CAPKM_OPTS(struct capkm_cuda_work,
+		.label = c->copy.label ? c->copy.label : "copy",
+		.reads = &from, .reads_len = c->from_device,
+		.writes = &to, .writes_len = c->to_device,
+		.retry_ms = c->copy.retry_ms);
+	const bool host = !c->to_device || !c->from_device;
+	int rc = 0;
+
+	if (!c->to_device && !job->records)
+		rc = check_source(job, &work, err);
+	if (!rc && host && job->records && has_keeper(c))
+		rc = retain(job, c, err);
+	if (!rc)
+		rc = run(job, &work, result, err);
+	return rc;
+}
+
+int capkm_cuda_copy(struct capkm_cuda *cuda, cu_stream handle,
+		    const struct capkm_cuda_copy *copy, uint32_t *result,
+		    struct capkm_error *err)
+{
+	struct copying c;
+	struct job job = {
+		.cuda = cuda, .call = "cuda_copy", .function = "cuMemcpyAsync",
+		.args = &c, .issue = issue_copy,
+	};
+	int rc = capkm_opts(&c.copy, sizeof(c.copy), copy, job.call, err);
+
+	if (!rc)
+		rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+	if (rc)
+		return rc;
+	if (result)
+		*result = CAPKM_CLEAN;
+	rc = check_copy(cuda, &c, err);
+	if (!rc && !job.records && has_keeper(&c))
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_copy: outside of a window nobody keeps the host memory but the caller, until the stream is synchronised");
+	if (!rc)
+		rc = do_copy(&job, &c, result, err);
+	capkm_stream_put(cuda, job.stream);
+	return rc;
+}
+
+/* set, host function */
+
+struct setting {
+	uint64_t address, n;
+	uint32_t width, value;
+};
+
+static int issue_set(struct job *job)
+{
+	const struct setting *s = job->args;
+	const struct cu_driver *cu = &job->cuda->cu;
+	cu_stream stream = job->stream->handle;
+
+	switch (s->width) {
+	case 1:
+		return cu->cuMemsetD8Async(s->address, s->value, s->n, stream);
+	case 2:
+		return cu->cuMemsetD16Async(s->address, s->value, s->n, stream);
+	default:
+		return cu->cuMemsetD32Async(s->address, s->value, s->n, stream);
+	}
+}
+
+int capkm_cuda_set(struct capkm_cuda *cuda, cu_stream handle, uint64_t address,
+		   uint64_t bytes, uint32_t width, uint32_t value,
+		   uint32_t *result, struct capkm_error *err)
+{
+	const struct capkm_cuda_range to = { address, bytes };
+	const struct capkm_cuda_work work = CAPKM_OPTS(struct capkm_cuda_work,
+		.label = "set", .writes = &to, .writes_len = 1);
+	const struct setting setting = {
+		address, width ? bytes / width : 0, width, value
+	};
+	struct job job = {
+		.cuda = cuda, .call = "cuda_set", .function = "cuMemsetAsync",
+		.args = &setting, .issue = issue_set,
+	};
+	int rc;
+
+	if ((width != 1 && width != 2 && width != 4) || bytes % width ||
+	    address % width)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_set: width is 1, 2 or 4, and address and bytes multiples of it");
+	rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+	if (rc)
+		return rc;
+	rc = run(&job, &work, result, err);
+	capkm_stream_put(cuda, job.stream);
+	return rc;
+}
+
+struct calling {
+	void (*fn)(void *context);
+	void *context;
+};
+
+static int issue_call(struct job *job)
+{
+	const struct calling *c = job->args;
+
+	return job->cuda->cu.cuLaunchHostFunc(job->stream->handle, c->fn,
+					      c->context);
+}
+
+int capkm_cuda_host_function(struct capkm_cuda *cuda, cu_stream handle,
+			     void (*fn)(void *context), void *context,
+			     const struct capkm_cuda_work *work,
+			     uint32_t *result, struct capkm_error *err)
+{
+	const struct calling calling = { fn, context };
+	struct capkm_cuda_work w;
+	struct job job = {
+		.cuda = cuda, .call = "cuda_host_function",
+		.function = "cuLaunchHostFunc", .args = &calling,
+		.issue = issue_call,
+	};
+	int rc = capkm_opts(&w, sizeof(w), work, job.call, err);
+
+	if (!rc && !fn)
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+				     "cuda_host_function: fn is NULL");
+	if (!rc)
+		rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+	if (rc)
+		return rc;
+	rc = run(&job, &w, result, err);
+	capkm_stream_put(cuda, job.stream);
+	return rc;
+}
+
+/* read */
+
+struct reading {
+	struct capkm_cuda *cuda;
+	cu_stream handle;
+	struct stream *stream;
+	struct capkm_error *err;
+};
+
+/* Between the two checks of capkm_read(). */
+static int copy_out(void *context, void *dst, const void *src,
+		    const struct capkm_claim *claim)
+{
+	struct reading *r = context;
+	struct capkm_cuda *cuda = r->cuda;
+	int rc = cu_call(cuda, r->err, "cuda_read", cuMemcpyAsync,
+			 (uintptr_t)dst, (uintptr_t)src,
+			 claim->end - claim->start, r->stream->handle);
+
+	return rc ? rc : capkm_cuda_stream_sync(cuda, r->handle, r->err);
+}
+
+int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
+		    const struct capkm_cuda_range *from, void *data,
+		    struct capkm_error *err)
+{
+	const char *call = "cuda_read";
+	struct reading r = { .cuda = cuda, .handle = handle, .err = err };
+	const struct capkm_read_opts opts = CAPKM_OPTS(struct capkm_read_opts,
+		.copy = copy_out, .context = &r);
+	struct capkm_claim *claims = NULL;
+	uint64_t at = from->address;
+	uint32_t i, n = 0;
+	bool records;
+	int rc = get(cuda, handle, call, &r.stream, &records, err);
+
+	if (rc)
+		return rc;
+	rc = records ? capkm_stream_refuse(cuda, r.stream, CAPKM_REFUSE_READ,
+					   call, err) : 0;
+	if (!rc)
+		rc = capkm_cuda_resolve(cuda, from, 1, CAPKM_NO_INDEX, call,
+					&claims, &n, err);
+	for (i = 0; !rc && i < n; i++) {
+		rc = capkm_read(cuda->c, &claims[i], data,
+				(const void *)(uintptr_t)at, &opts, err);
+		data = (char *)data + (claims[i].end - claims[i].start);
+		at += claims[i].end - claims[i].start;
+	}
+	free(claims);
+	capkm_stream_put(cuda, r.stream);
+	return rc;
+}
