@@ -7,107 +7,17 @@
 #ifndef CAPKM_HOST_TEST_H
 #define CAPKM_HOST_TEST_H
 
+#include "calls.h"
+#include "gate.h"
 #include "process.h"
 
 #include <capkm/host.h>
 #include <pthread.h>
 
-/* Options on the spot. */
-#define WITH(type, ...) (&(type)CAPKM_OPTS(type, __VA_ARGS__))
-
-static __thread struct capkm_error err T_UNUSED = CAPKM_OPTS(struct capkm_error);
-
-/* A call that goes well, and one that does not; if it is otherwise, the text is shown. */
-#define OK(call) do {							\
-	err.text[0] = 0;						\
-	ASSERT_EQ(0, (call)) {						\
-		TH_LOG(#call ": %s", err.text);				\
-	}								\
-} while (0)
-
-#define REFUSED(rc, call) do {						\
-	err.text[0] = 0;						\
-	err.err = 0;							\
-	ASSERT_EQ(rc, (call)) {						\
-		TH_LOG(#call ": %s", err.text);				\
-	}								\
-	ASSERT_EQ(rc, err.err);						\
-	ASSERT_NE(0, err.text[0]);					\
-} while (0)
-
-#define HAS(text_, part)						\
-	ASSERT_NE(NULL, strstr((const char *)(text_), part)) {		\
-		TH_LOG("no \"%s\" in: %s", part, (const char *)(text_));	\
-	}
-
-#define SAYS(part) HAS(err.text, part)
-
-#define BEGINS(part)							\
-	ASSERT_EQ(0, strncmp(err.text, part, strlen(part))) {		\
-		TH_LOG("no \"%s\" at the beginning of: %s", part, err.text);	\
-	}
-
-/* Memory that there is not must be refused, not reported as an error of the test. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-	return "allocator_may_return_null=1";
-}
-
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-	return "allocator_may_return_null=1";
-}
-
 #define N 8
 #define SIZE (N * sizeof(uint64_t))
 
 /* --------------------------------------------------------------- functions */
-
-/* A place where functions wait until the test lets them go on. */
-struct gate {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	int inside;
-	bool open;
-};
-#define GATE { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false }
-
-static T_UNUSED void gate_pass(struct gate *g)
-{
-	pthread_mutex_lock(&g->lock);
-	g->inside++;
-	pthread_cond_broadcast(&g->changed);
-	while (!g->open)
-		pthread_cond_wait(&g->changed, &g->lock);
-	pthread_mutex_unlock(&g->lock);
-}
-
-/* Returns when @n functions have come to it. */
-static T_UNUSED void gate_await(struct gate *g, int n)
-{
-	pthread_mutex_lock(&g->lock);
-	while (g->inside < n)
-		pthread_cond_wait(&g->changed, &g->lock);
-	pthread_mutex_unlock(&g->lock);
-}
-
-static T_UNUSED void gate_open(struct gate *g)
-{
-	pthread_mutex_lock(&g->lock);
-	g->open = true;
-	pthread_cond_broadcast(&g->changed);
-	pthread_mutex_unlock(&g->lock);
-}
-
-static T_UNUSED void gate_close(struct gate *g)
-{
-	pthread_mutex_lock(&g->lock);
-	g->open = false;
-	g->inside = 0;
-	pthread_mutex_unlock(&g->lock);
-}
 
 static uint64_t info_of(const struct capkm_host_call *call)
 {
