@@ -12,28 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One call at a time changes the window of a stream. */
-static int claim(struct capkm_cuda *cuda, struct stream *s, const char *call,
-		 struct capkm_error *err)
-{
-	bool busy;
-
-	pthread_mutex_lock(&cuda->lock);
-	busy = s->changing;
-	s->changing = true;
-	pthread_mutex_unlock(&cuda->lock);
-	return busy ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-		"%s: another thread prepares, begins or ends a window on the stream",
-		call) : 0;
-}
-
-static void unclaim(struct capkm_cuda *cuda, struct stream *s)
-{
-	pthread_mutex_lock(&cuda->lock);
-	s->changing = false;
-	pthread_mutex_unlock(&cuda->lock);
-}
-
 static void set_window(struct capkm_cuda *cuda, struct stream *s,
 		       struct window *w)
 {
@@ -43,23 +21,39 @@ static void set_window(struct capkm_cuda *cuda, struct stream *s,
 	pthread_mutex_unlock(&cuda->lock);
 }
 
-/* No stream records in it any more. The caller has it, and frees it. */
+void capkm_window_put(struct capkm_cuda *cuda, struct window *w)
+{
+	bool last;
+
+	pthread_mutex_lock(&cuda->lock);
+	last = !--w->refs;
+	pthread_mutex_unlock(&cuda->lock);
+	if (!last)
+		return;
+	capkm_retained_free(&w->retained);
+	while (w->children_len)
+		capkm_cuda_graph_put(cuda, w->children[--w->children_len]);
+	free(w->children);
+	free(w->named);
+	free(w);
+}
+
+/* No stream records in it any more. */
 static void detach(struct capkm_cuda *cuda, struct window *w)
 {
 	struct stream *s;
 
 	pthread_mutex_lock(&cuda->lock);
-	SLIST_FOREACH(s, &cuda->streams, next)
-		if (s->window == w)
-			s->window = NULL;
-	w->origin->window = NULL;
+	w->refs++;
+	SLIST_FOREACH(s, &cuda->streams, next) {
+		if (s->window != w)
+			continue;
+		s->window = NULL;
+		w->refs--;
+	}
 	pthread_mutex_unlock(&cuda->lock);
-}
-
-static void window_free(struct window *w)
-{
-	capkm_retained_free(&w->retained);
-	free(w);
+	capkm_window_put(cuda, w);
+	capkm_streams_sweep(cuda);
 }
 
 static bool owns(const struct stream *s)
@@ -112,14 +106,20 @@ static void give_up(struct capkm_cuda *cuda, struct stream *s)
 	if (cuda->cache)
 		capkm_cache_discard(cuda->cache, w->id);
 	detach(cuda, w);
-	window_free(w);
 	capkm_cuda_sweep(cuda);
 }
 
+/* Ends the window's capture, and no other that the stream may have by now. */
 static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 {
 	cu_graph raw = NULL;
+	uint64_t id;
+	int status;
 
+	if (!s->window->begun || s->window->attached ||
+	    capkm_stream_ask(cuda, s, "window_abort", &status, &id, NULL) ||
+	    status == CU_CAPTURE_NONE || id != s->window->capture)
+		return;
 	cuda->cu.cuStreamEndCapture(s->handle, &raw);
 	if (raw)
 		cuda->cu.cuGraphDestroy(raw);
@@ -128,21 +128,28 @@ static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
 {
 	const struct capkm_where where = capkm_stream_place(s);
-	struct window *w = s->window;
 
-	if (w->origin != s) {
-		pthread_mutex_lock(&cuda->lock);
-		s->window = NULL;
-		pthread_mutex_unlock(&cuda->lock);
-		return;
-	}
-	capkm_window_abort(cuda->c, &where, w->id, NULL, NULL);
-	if (w->begun && !w->attached)
-		end_driver(cuda, s);
+	capkm_window_abort(cuda->c, &where, s->window->id, NULL, NULL);
+	end_driver(cuda, s);
 	give_up(cuda, s);
 }
 
 /* prepare */
+
+/* A window that the authority does not have any more (it was abandoned) leaves the stream. */
+static void clear(struct capkm_cuda *cuda, struct stream *s)
+{
+	struct capkm_window_query q = { .size = sizeof(q) };
+
+	if (!owns(s))
+		return;
+	q.window = s->window->id;
+	if (!capkm_window_query(cuda->c, &q, NULL) &&
+	    q.out_state < CAPKM_WINDOW_SEALED)
+		return;
+	end_driver(cuda, s);
+	give_up(cuda, s);
+}
 
 static int prepare(struct capkm_cuda *cuda, struct stream *s,
 		   const struct capkm_cuda_graph_opts *o, const char *call,
@@ -159,6 +166,7 @@ static int prepare(struct capkm_cuda *cuda, struct stream *s,
 	if (!w)
 		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
 				       "%s: out of memory", call);
+	clear(cuda, s);
 	w->origin = s;
 	w->flags = o->flags;
 	rc = choose_mode(o, call, &w->mode, err);
@@ -192,23 +200,25 @@ int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "graph_prepare";
 	struct capkm_cuda_graph_opts o;
+	struct capture capture;
 	struct stream *s;
-	int capture, rc = capkm_opts(&o, sizeof(o), opts, call, err);
+	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
 
 	if (!rc)
 		rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
 	if (rc)
 		return rc;
+	capkm_capture_put(cuda, &capture);
 	if (s->legacy)
 		rc = cannot_capture(err);
-	else if (capture == CAPTURES)
+	else if (capture.how == CAPTURES)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"graph_prepare: the stream captures already; cuda_graph_attach() makes a window of that");
 	else
-		rc = claim(cuda, s, call, err);
+		rc = capkm_stream_claim(cuda, s, call, err);
 	if (!rc) {
 		rc = prepare(cuda, s, &o, call, window, err);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
 	return rc;
@@ -263,18 +273,20 @@ int capkm_cuda_graph_begin(struct capkm_cuda *cuda, cu_stream handle,
 			   struct capkm_error *err)
 {
 	const char *call = "begin_capture";
+	struct capture capture;
 	struct stream *s;
-	int capture, rc;
+	int rc;
 
 	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
 	if (rc)
 		return rc;
-	rc = capture == CAPTURES ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX,
+	capkm_capture_put(cuda, &capture);
+	rc = capture.how == CAPTURES ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX,
 		0, "begin_capture: the stream captures already, begun by somebody else") :
-		claim(cuda, s, call, err);
+		capkm_stream_claim(cuda, s, call, err);
 	if (!rc) {
 		rc = begin(cuda, s, err);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
 	return rc;
@@ -332,10 +344,10 @@ int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_stream_find(cuda, handle, call, &s, err);
 	if (rc)
 		return rc;
-	rc = s->legacy ? cannot_capture(err) : claim(cuda, s, call, err);
+	rc = s->legacy ? cannot_capture(err) : capkm_stream_claim(cuda, s, call, err);
 	if (!rc) {
 		rc = attach(cuda, s, &o, window, err);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
 	return rc;
@@ -451,6 +463,10 @@ static void graph_keeps(struct closing *c)
 	g->retained = c->window->retained;
 	g->retained_len = c->window->retained_len;
 	SLIST_INIT(&c->window->retained);
+	g->children = c->window->children;
+	g->children_len = c->window->children_len;
+	c->window->children = NULL;
+	c->window->children_len = 0;
 	if (c->cuda->cache)
 		capkm_cache_commit(c->cuda->cache, c->window->id, g->id);
 }
@@ -462,7 +478,6 @@ static struct graph *graph_new(struct capkm_cuda *cuda, struct stream *s)
 	if (!g)
 		return NULL;
 	g->refs = 1;
-	g->context = s->context;
 	if (cuda->pool &&
 	    capkm_pool_capture_end(cuda->pool, s->slot, &g->pins, NULL)) {
 		free(g);
@@ -508,24 +523,15 @@ static void driver_has_closed(struct closing *c)
 			 CAPKM_WINDOW_F_DRIVER_DONE, NULL, NULL);
 }
 
-/* The end was refused. After a failed warm-up it is the only call that is left. */
+/*
+ * The end was refused. If it is for good (the window was only prepared, was taken away by
+ * an administrator, the domain is gone), the stream has no window, and no capture.
+ */
 static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc)
 {
-	if (rc == -EINVAL && owns(s) && !s->window->begun)
+	if (rc != -EPERM && rc != -EBUSY && owns(s))
 		capkm_window_drop(cuda, s);
 	return rc;
-}
-
-/* The window was taken away by an administrator, say; the capture goes on. */
-static int end_orphan(struct capkm_cuda *cuda, struct stream *s, int rc)
-{
-	if (rc == -EINVAL && owns(s) && s->window->begun) {
-		if (!s->window->attached)
-			end_driver(cuda, s);
-		give_up(cuda, s);
-		return rc;
-	}
-	return end_nothing(cuda, s, rc);
 }
 
 static void drop_graph(struct capkm_cuda *cuda, struct graph *g)
@@ -545,7 +551,7 @@ static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
 	int mode, rc = close_window(&c, err);
 
 	if (rc)
-		return end_orphan(cuda, s, rc);
+		return end_nothing(cuda, s, rc);
 	if (!owns(s))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",
@@ -559,7 +565,6 @@ static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
 	if (rc && cuda->cache)
 		capkm_cache_discard(cuda->cache, c.window->id);
 	detach(cuda, c.window);
-	window_free(c.window);
 	if (rc && c.graph)
 		drop_graph(cuda, c.graph);
 	if (rc)
@@ -618,17 +623,17 @@ int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_stream_find(cuda, handle, "end_capture", &s, err);
 	if (rc)
 		return rc;
-	rc = claim(cuda, s, "end_capture", err);
+	rc = capkm_stream_claim(cuda, s, "end_capture", err);
 	if (!rc && owns(s) && s->window->attached) {
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"end_capture: the capture was begun by somebody else, who ends it; then cuda_graph_seal()");
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	} else if (!rc) {
 		rc = end(cuda, s, "end_capture", finish_own, graph, &a, err);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
-	if (!rc || rc == -ESTALE)
+	if (!rc || a.out_result == CAPKM_REFUSED)
 		capkm_answer_put(answer, &a);
 	return rc;
 }
@@ -681,18 +686,18 @@ int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
 			"%s: the stream still captures; whoever began that ends it first",
 			call);
 	if (!rc)
-		rc = claim(cuda, s, call, err);
+		rc = capkm_stream_claim(cuda, s, call, err);
 	if (!rc && (!owns(s) || !s->window->attached)) {
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the stream has no window that was attached", call);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	} else if (!rc) {
 		rc = end(cuda, s, call, finish_given, &given, &a, err);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
 	*graph = given.graph;
-	if (!rc || rc == -ESTALE)
+	if (!rc || a.out_result == CAPKM_REFUSED)
 		capkm_answer_put(answer, &a);
 	return rc;
 }
@@ -705,11 +710,11 @@ int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
 
 	if (rc)
 		return rc;
-	rc = claim(cuda, s, "window_abort", err);
+	rc = capkm_stream_claim(cuda, s, "window_abort", err);
 	if (!rc) {
 		if (owns(s))
 			capkm_window_drop(cuda, s);
-		unclaim(cuda, s);
+		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
 	return rc;
@@ -717,19 +722,15 @@ int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
 
 /* update */
 
-struct updating {
-	struct graph *graph;
-	bool broken;
-};
-
-/* All that the graph writes, as a replay that failed does. */
-static void taint(struct closing *c, struct graph *g, int result)
+/* All that the graph writes, as a replay that failed does; it cannot be trusted again. */
+static void break_graph(struct closing *c, struct graph *g, int result)
 {
 	const struct capkm_where where = capkm_stream_place(c->stream);
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
 	uint32_t answer;
 
+	g->broken = true;
 	capkm_cu_cause(c->cuda, result, "cuGraphExecUpdate", &cause, text,
 		       sizeof(text));
 	if (!capkm_graph_replay_begin(c->cuda->c, g->id, &where, NULL, &answer,
@@ -737,48 +738,67 @@ static void taint(struct closing *c, struct graph *g, int result)
 		capkm_graph_replay_fail(c->cuda->c, g->id, &cause, NULL, NULL);
 }
 
-static int update_failed(struct closing *c, struct updating *u, int result)
+static int update_failed(struct closing *c, struct graph *g, int result)
 {
-	capkm_graph_update(c->cuda->c, u->graph->id, c->window->id,
+	capkm_graph_update(c->cuda->c, g->id, c->window->id,
 			   CAPKM_GRAPH_UPDATE_F_FAILED, NULL, NULL);
-	if (result != CU_UPDATE_FAILURE) {
-		u->broken = true;
-		taint(c, u->graph, result);
-	}
+	if (result != CU_UPDATE_FAILURE)
+		break_graph(c, g, result);
 	return refuse_driver(c, result, "cuGraphExecUpdate");
 }
 
-/* The window's retained memory joins the graph's: old nodes may live in the driver. */
-static void adopt_retained(struct graph *g, struct window *w)
+/* What the window kept is kept beside what the graph has: the driver may share nodes. */
+static int adopt(struct graph *g, struct window *w)
 {
+	const uint32_t n = g->children_len + w->children_len;
 	struct retained *r;
+	void *children = n ? realloc(g->children, n * sizeof(*g->children)) :
+			     NULL;
 
+	if (n && !children)
+		return -ENOMEM;
+	if (n)
+		g->children = children;
+	while (w->children_len)
+		g->children[g->children_len++] = w->children[--w->children_len];
 	while ((r = SLIST_FIRST(&w->retained))) {
 		SLIST_REMOVE_HEAD(&w->retained, next);
 		SLIST_INSERT_HEAD(&g->retained, r, next);
 		g->retained_len++;
 	}
+	return 0;
 }
 
-static int update(struct closing *c, struct updating *u, cu_graph raw)
+/* The driver has the new graph; if the authority does not take it, nobody can use it. */
+static int update(struct closing *c, struct graph *g, cu_graph raw)
 {
 	struct cu_update_info info = { .result = 0 };
-	int rc, result = c->cuda->cu.cuGraphExecUpdate(u->graph->exec, raw,
-						       &info);
+	int rc, result = c->cuda->cu.cuGraphExecUpdate(g->exec, raw, &info);
 
 	if (result)
-		return update_failed(c, u, result);
-	rc = capkm_graph_update(c->cuda->c, u->graph->id, c->window->id, 0,
-				c->answer, c->err);
+		return update_failed(c, g, result);
+	rc = adopt(g, c->window);
 	if (rc)
-		return rc;
-	adopt_retained(u->graph, c->window);
-	u->graph->found = c->graph->found;
-	return capkm_cuda_graph_inputs(c->cuda, u->graph, c->err);
+		capkm_error_set(c->err, rc, CAPKM_NO_INDEX, 0,
+				"cuda_graph_update: out of memory");
+	else
+		rc = capkm_graph_update(c->cuda->c, g->id, c->window->id, 0,
+					c->answer, c->err);
+	if (rc) {
+		break_graph(c, g, CU_UPDATE_FAILURE);
+		return refuse(c, rc, 0, "the graph could not be updated");
+	}
+	g->found = c->graph->found;
+	rc = capkm_cuda_graph_inputs(c->cuda, g, c->err);
+	if (rc)
+		break_graph(c, g, CU_UPDATE_FAILURE);
+	return rc;
 }
 
 static int finish_update(struct closing *c, void *context)
 {
+	struct graph *g = context;
+	struct capkm_pool_pins *old;
 	cu_graph raw = NULL;
 	int rc = end_capture(c, &raw);
 
@@ -790,18 +810,19 @@ static int finish_update(struct closing *c, void *context)
 		rc = raw ? inspect(c, raw) :
 			   refuse_found(c, "the capture gave no graph");
 	if (!rc)
-		rc = update(c, context, raw);
+		rc = update(c, g, raw);
 	if (raw)
 		c->cuda->cu.cuGraphDestroy(raw);
+	if (rc)
+		return rc;
 	/* What the window's pool touched is the updated graph's, too. */
-	if (!rc) {
-		struct capkm_pool_pins *old = ((struct updating *)context)->graph->pins;
-
-		((struct updating *)context)->graph->pins = c->graph->pins;
-		c->graph->pins = old;
-		drop_graph(c->cuda, c->graph);
-	}
-	return rc;
+	old = g->pins;
+	g->pins = c->graph->pins;
+	c->graph->pins = old;
+	if (c->cuda->cache)
+		capkm_cache_commit(c->cuda->cache, c->window->id, g->id);
+	drop_graph(c->cuda, c->graph);
+	return 0;
 }
 
 int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
@@ -809,7 +830,7 @@ int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
 			    struct capkm_error *err)
 {
 	const char *call = "cuda_graph_update";
-	struct updating u = { .graph = NULL };
+	struct graph *g = NULL;
 	struct capkm_answer a;
 	struct stream *s;
 	int rc = capkm_answer_get(&a, answer, CAPKM_NR_GRAPH_UPDATE, err);
@@ -818,21 +839,21 @@ int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_stream_find(cuda, handle, call, &s, err);
 	if (rc)
 		return rc;
-	rc = capkm_cuda_graph_get(cuda, graph, call, &u.graph, err);
-	if (!rc && !u.graph->owned)
+	rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
+	if (!rc && (!g->owned || g->broken))
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: graph %" PRIu64 " was not made by cuda_graph_end()",
+			"%s: graph %" PRIu64 " was not made by cuda_graph_end(), or an update of it has failed",
 			call, graph);
 	if (!rc)
-		rc = claim(cuda, s, call, err);
+		rc = capkm_stream_claim(cuda, s, call, err);
 	if (!rc) {
-		rc = end(cuda, s, call, finish_update, &u, &a, err);
-		unclaim(cuda, s);
+		rc = end(cuda, s, call, finish_update, g, &a, err);
+		capkm_stream_unclaim(cuda, s);
 	}
-	if (u.graph)
-		capkm_cuda_graph_put(cuda, u.graph);
+	if (g)
+		capkm_cuda_graph_put(cuda, g);
 	capkm_stream_put(cuda, s);
-	if (!rc || rc == -ESTALE)
+	if (!rc || a.out_result == CAPKM_REFUSED)
 		capkm_answer_put(answer, &a);
 	return rc;
 }

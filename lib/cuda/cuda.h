@@ -2,11 +2,11 @@
 /*
  * What the files of the bridge know of each other.
  *
- * One lock, cuda->lock, for the lists of this file; it is a leaf: under it neither the
- * driver nor the authority is called, but for questions about a stream (find_stream()).
- * So streams, contexts, windows, graphs and regions carry references, and what a call
- * has found stays while it works with it. What belongs to a window that is open is
- * changed by calls on its origin stream; two at once on one stream are told -EBUSY.
+ * One lock, cuda->lock, for the lists of this file and the references in them; it is a
+ * leaf: under it neither the driver nor the authority is called. Streams, windows and
+ * graphs carry references, so what a call has found stays while it works with it.
+ * Contexts stay until the close. A stream's window is changed by one call at a time
+ * (stream->changing); another one is told -EBUSY.
  */
 #ifndef CAPKM_LIB_CUDA_H
 #define CAPKM_LIB_CUDA_H
@@ -38,9 +38,24 @@ struct stream {
 	bool legacy;		/* the default stream, which cannot capture */
 	bool per_thread;	/* of @thread only */
 	pthread_t thread;
+	/*
+	 * Unbound, but it keeps its slot: it records in somebody's window, or its work is
+	 * not confirmed.
+	 */
 	bool unbound;
+	bool listed;
 	bool changing;		/* a call changes its window's state */
-	struct window *window;	/* its own, or one that it has joined; or NULL */
+	struct window *window;	/* a reference: its own, or that it joined; or NULL */
+};
+
+/* How a stream is captured. */
+struct capture {
+	enum {
+		NOT_CAPTURING,
+		RECORDS,	/* in a window */
+		CAPTURES,	/* without one */
+	} how;
+	struct window *window;	/* RECORDS: a reference */
 };
 
 /* Host memory that recorded copies may use, until the graph goes. */
@@ -52,7 +67,7 @@ SLIST_HEAD(retained_list, retained);
 
 /* A window that the bridge has prepared or attached to. */
 struct window {
-	uint32_t refs;		/* streams that record in it */
+	uint32_t refs;		/* of streams that record in it, and of calls */
 	uint64_t id;
 	struct stream *origin;
 	uint32_t flags;		/* CAPKM_CUDA_GRAPH_F_* */
@@ -62,6 +77,10 @@ struct window {
 	uint64_t capture;	/* the driver's id of it, once begun */
 	struct retained_list retained;
 	uint32_t retained_len;
+	uint64_t *named;	/* buffers that scopes have named, sorted */
+	uint32_t named_len, named_capacity;
+	struct graph **children;	/* graphs that are nodes of it, references */
+	uint32_t children_len;
 };
 
 struct found {
@@ -79,14 +98,18 @@ struct graph {
 	cu_exec exec;
 	bool owned;		/* exec is ours */
 	bool gone;		/* destroyed by the caller */
+	bool broken;		/* half updated: it can only be destroyed */
 	struct stream *stream;	/* of the last replay, a reference; or NULL */
-	cu_event replayed;	/* behind it */
-	struct context *context;
+	cu_event replayed;	/* behind it, ... */
+	struct context *event_context;	/* ... of this context */
+	bool unsure;		/* the event could not be recorded */
 	struct retained_list retained;
 	uint32_t retained_len;
 	struct found found;
 	uint64_t *inputs;	/* buffers that it needs from outside */
 	uint32_t inputs_len;
+	struct graph **children;	/* a reference each */
+	uint32_t children_len;
 	struct capkm_pool_pins *pins;
 };
 
@@ -162,15 +185,16 @@ void capkm_cuda_pop(struct capkm_cuda *cuda);
 
 /* stream.c */
 
-enum { NOT_CAPTURING, RECORDS, CAPTURES };	/* CAPTURES: without a window */
 /*
  * A reference to a bound stream, which is still the one that was bound, and how it is
- * captured. A stream that the driver has made part of a window's capture by itself
- * joins the window. -ENOENT, -ESTALE, -EINVAL (another thread's), errors of the driver.
+ * captured, which capkm_capture_put() gives back. A stream that the driver has made part
+ * of a window's capture by itself joins the window. -ENOENT, -ESTALE, -EBUSY (the legacy
+ * default stream while another one of the context captures), errors of the driver.
  */
 int capkm_stream_get(struct capkm_cuda *cuda, cu_stream handle,
-		     const char *call, struct stream **out, int *capture,
-		     struct capkm_error *err);
+		     const char *call, struct stream **out,
+		     struct capture *capture, struct capkm_error *err);
+void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture);
 /* The same without a look at the driver. */
 int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
 		      const char *call, struct stream **out,
@@ -185,6 +209,18 @@ struct capkm_where capkm_stream_place(const struct stream *stream);
 /* A stream of a window's capture records there, from now on. */
 int capkm_stream_join(struct capkm_cuda *cuda, struct stream *stream,
 		      struct window *window, struct capkm_error *err);
+/* All bound and unbound streams of a context, references; malloc()ed. */
+int capkm_streams_of(struct capkm_cuda *cuda, const struct context *context,
+		     const char *call, struct stream ***out, uint32_t *len,
+		     struct capkm_error *err);
+void capkm_streams_put(struct capkm_cuda *cuda, struct stream **streams,
+		       uint32_t len);
+/* Unbound streams that have nothing to keep their slot for give it up. */
+void capkm_streams_sweep(struct capkm_cuda *cuda);
+/* Takes the right to change the stream's window. -EBUSY */
+int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
+		       const char *call, struct capkm_error *err);
+void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s);
 /* -EBUSY, with the owner's name, if the authority refuses @what now. */
 int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,
 			uint32_t what, const char *call,
@@ -204,8 +240,8 @@ uint64_t capkm_cuda_buffer_at(struct capkm_cuda *cuda, uint64_t address,
 /* Memory of another process, which ipc.c has opened. -EEXIST, -ENOMEM */
 int capkm_cuda_add_opened(struct capkm_cuda *cuda, struct region *r,
 			  const char *call, struct capkm_error *err);
-/* Was the buffer freed? */
-bool capkm_cuda_is_dying(struct capkm_cuda *cuda, uint64_t buffer);
+/* Is the buffer there, and not freed? */
+bool capkm_cuda_is_alive(struct capkm_cuda *cuda, uint64_t buffer);
 /* Windows or graphs have gone: frees what only they used. */
 void capkm_cuda_sweep(struct capkm_cuda *cuda);
 /* All of it, at the close. */
@@ -218,9 +254,15 @@ void capkm_ipc_close(struct capkm_cuda *cuda, struct region *r);
 
 /* work.c */
 
-/* @stream is NOT_CAPTURING or RECORDS. */
-int capkm_work_begin(struct capkm_cuda *cuda, struct stream *stream,
-		     const char *call, const struct capkm_cuda_work *work,
+/*
+ * Enters a scope with claims. If the authority does not record it where the driver does,
+ * or the other way, it must not be issued: -EBUSY.
+ */
+int capkm_work_enter(struct capkm_cuda *cuda, struct stream *stream,
+		     const struct capture *capture, const char *call,
+		     const struct capkm_claim *reads, uint32_t reads_len,
+		     const struct capkm_claim *writes, uint32_t writes_len,
+		     const struct capkm_scope_opts *opts,
 		     struct capkm_scope *scope, struct capkm_report *why,
 		     struct capkm_error *err);
 /* The driver said @result when @function issued it. */
@@ -238,8 +280,12 @@ void capkm_cuda_events_close(struct capkm_cuda *cuda);
 
 /* capture.c */
 
-/* Lets a stream's window go: aborts it, and ends its capture. */
+/* Lets a stream's window go: aborts it, and ends its capture. The stream is claimed. */
 void capkm_window_drop(struct capkm_cuda *cuda, struct stream *stream);
+void capkm_window_put(struct capkm_cuda *cuda, struct window *window);
+/* Adds buffers to those that the window's scopes have named. -ENOMEM */
+int capkm_window_name(struct capkm_cuda *cuda, struct window *window,
+		      const struct capkm_claim *claims, uint32_t len);
 
 /* walk.c */
 

@@ -51,6 +51,9 @@ static void graph_free(struct capkm_cuda *cuda, struct graph *g)
 		capkm_cache_release(cuda->cache, g->id);
 	capkm_pool_pins_put(g->pins);
 	capkm_retained_free(&g->retained);
+	while (g->children_len)
+		capkm_cuda_graph_put(cuda, g->children[--g->children_len]);
+	free(g->children);
 	if (g->stream)
 		capkm_stream_put(cuda, g->stream);
 	free(g->inputs);
@@ -165,6 +168,10 @@ static int check(struct capkm_cuda *cuda, const struct graph *g,
 {
 	uint32_t i;
 
+	if (g->broken)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"graph_replay: an update of graph %" PRIu64 " has failed; destroy it, and capture again",
+			g->id);
 	if (!g->exec)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"graph_replay: graph %" PRIu64 " was sealed without its executable; whoever has that launches it",
@@ -174,22 +181,46 @@ static int check(struct capkm_cuda *cuda, const struct graph *g,
 			"graph_replay: the pool was reset since graph %" PRIu64 " was captured; capture it again",
 			g->id);
 	for (i = 0; i < g->inputs_len; i++)
-		if (capkm_cuda_is_dying(cuda, g->inputs[i]))
+		if (!capkm_cuda_is_alive(cuda, g->inputs[i]))
 			return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
 				"graph_replay: input freed: buffer %" PRIu64 ", which graph %" PRIu64 " reads; capture it again",
 				g->inputs[i], g->id);
 	return 0;
 }
 
-/* What is behind the last replay can be waited for; without it, the stream is. */
+/* An event of the stream's context, before anything is launched. */
+static int make_event(struct capkm_cuda *cuda, struct graph *g,
+		      const struct stream *s, struct capkm_error *err)
+{
+	const char *call = "graph_replay";
+	int mode, rc;
+
+	if (g->replayed && g->event_context == s->context)
+		return 0;
+	rc = capkm_cuda_push(cuda, s->context, call, err);
+	if (rc)
+		return rc;
+	mode = capkm_cu_relax(cuda);
+	if (g->replayed) {
+		cuda->cu.cuEventSynchronize(g->replayed);
+		cuda->cu.cuEventDestroy(g->replayed);
+		g->replayed = NULL;
+	}
+	rc = cu_call(cuda, err, call, cuEventCreate, &g->replayed,
+		     CU_EVENT_DISABLE_TIMING);
+	capkm_cu_restore(cuda, mode);
+	capkm_cuda_pop(cuda);
+	if (!rc)
+		g->event_context = s->context;
+	return rc;
+}
+
+/* What is behind the last replay can be waited for. */
 static void mark(struct capkm_cuda *cuda, struct graph *g, struct stream *s)
 {
 	struct stream *old;
 
-	if (!g->replayed)
-		cuda->cu.cuEventCreate(&g->replayed, CU_EVENT_DISABLE_TIMING);
-	if (g->replayed)
-		cuda->cu.cuEventRecord(g->replayed, s->handle);
+	g->unsure = cuda->cu.cuEventRecord(g->replayed, s->handle) != 0;
 	pthread_mutex_lock(&cuda->lock);
 	old = g->stream;
 	g->stream = s;
@@ -223,20 +254,40 @@ static int replay(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 		  struct capkm_error *err)
 {
 	const struct capkm_where where = capkm_stream_place(s);
-	int rc = capkm_graph_replay_begin(cuda->c, g->id, &where, NULL, result,
-					  why, err);
+	int rc = make_event(cuda, g, s, err);
 
+	if (!rc)
+		rc = capkm_graph_replay_begin(cuda->c, g->id, &where, NULL,
+					      result, why, err);
 	if (rc || *result != CAPKM_CLEAN)
 		return rc;
 	return launch(cuda, s, g, err);
 }
 
+/* What the graph keeps is the window's too, as long as it has the graph. */
+static int add_child(struct capkm_cuda *cuda, struct window *w, struct graph *g)
+{
+	void *children;
+	int rc = -ENOMEM;
+
+	pthread_mutex_lock(&cuda->lock);
+	children = realloc(w->children, (w->children_len + 1) *
+			   sizeof(*w->children));
+	if (children) {
+		w->children = children;
+		w->children[w->children_len++] = g;
+		g->refs++;
+		rc = 0;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	return rc;
+}
+
 /* Into a capture: the graph becomes a node, with all that it reads and writes. */
 static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
-		  uint32_t *result, struct capkm_report *why,
-		  struct capkm_error *err)
+		  const struct capture *capture, uint32_t *result,
+		  struct capkm_report *why, struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_stream_place(s);
 	const struct capkm_scope_opts opts = CAPKM_OPTS(struct capkm_scope_opts,
 		.label = "graph");
 	struct collecting reads, writes = { .claims = NULL };
@@ -245,10 +296,13 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 
 	if (!rc)
 		rc = claims_of(cuda, g->id, 0, &writes, err);
+	if (!rc && add_child(cuda, capture->window, g))
+		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				     "graph_replay: out of memory");
 	if (!rc)
-		rc = capkm_scope_enter(cuda->c, &where, reads.claims, reads.len,
-				       writes.claims, writes.len, &opts, &scope,
-				       why, err);
+		rc = capkm_work_enter(cuda, s, capture, "graph_replay",
+				      reads.claims, reads.len, writes.claims,
+				      writes.len, &opts, &scope, why, err);
 	if (!rc) {
 		*result = scope.result;
 		if (scope.id)
@@ -262,69 +316,13 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	return rc;
 }
 
-/* Graphs that were destroyed while a stream captured, and are done by now. */
-static void sweep_late(struct capkm_cuda *cuda)
-{
-	struct graph *g, *next, *done = NULL;
-
-	pthread_mutex_lock(&cuda->lock);
-	for (g = SLIST_FIRST(&cuda->late); g; g = next) {
-		next = SLIST_NEXT(g, next);
-		if (cuda->cu.cuEventQuery(g->replayed) == CU_NOT_READY)
-			continue;
-		SLIST_REMOVE(&cuda->late, g, graph, next);
-		SLIST_NEXT(g, next) = done;
-		done = g;
-	}
-	pthread_mutex_unlock(&cuda->lock);
-	for (g = done; g; g = next) {
-		next = SLIST_NEXT(g, next);
-		capkm_cuda_graph_put(cuda, g);
-	}
-}
-
-int capkm_cuda_graph_replay(struct capkm_cuda *cuda, cu_stream handle,
-			    uint64_t graph, uint32_t *result,
-			    struct capkm_report *why, struct capkm_error *err)
-{
-	const char *call = "graph_replay";
-	struct graph *g;
-	struct stream *s;
-	uint32_t own;
-	int capture, rc;
-
-	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
-	if (rc)
-		return rc;
-	if (!result)
-		result = &own;
-	rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
-	if (!rc) {
-		rc = check(cuda, g, err);
-		if (!rc && capture == CAPTURES)
-			rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-				"%s: the stream captures without a window; cuda_graph_attach() makes one",
-				call);
-		else if (!rc)
-			rc = capture == RECORDS ?
-				record(cuda, s, g, result, why, err) :
-				replay(cuda, s, g, result, why, err);
-		capkm_cuda_graph_put(cuda, g);
-	}
-	if (capture == NOT_CAPTURING)
-		sweep_late(cuda);
-	capkm_stream_put(cuda, s);
-	return rc;
-}
-
-/* destroy */
-
 static bool captures(struct capkm_cuda *cuda, const struct stream *s)
 {
 	uint64_t id;
 	int status;
 
-	return !capkm_stream_ask(cuda, s, "graph_destroy", &status, &id, NULL) &&
+	return !s->unbound &&
+	       !capkm_stream_ask(cuda, s, "graph_destroy", &status, &id, NULL) &&
 	       status != CU_CAPTURE_NONE;
 }
 
@@ -343,7 +341,10 @@ static void taint(struct capkm_cuda *cuda, struct graph *g, int result)
 		capkm_graph_replay_fail(cuda->c, g->id, &cause, NULL, NULL);
 }
 
-/* Waits for an event, never for a stream: that might break a capture. */
+/*
+ * Waits for the event behind the last replay, not for the stream, which has other work;
+ * for the stream, which does not capture, if the event could not be recorded.
+ */
 static int wait_for(struct capkm_cuda *cuda, struct graph *g,
 		    struct capkm_error *err)
 {
@@ -352,7 +353,9 @@ static int wait_for(struct capkm_cuda *cuda, struct graph *g,
 	if (!g->replayed)
 		return 0;
 	mode = capkm_cu_relax(cuda);
-	result = cuda->cu.cuEventSynchronize(g->replayed);
+	result = g->unsure && !g->stream->unbound ?
+		cuda->cu.cuStreamSynchronize(g->stream->handle) :
+		cuda->cu.cuEventSynchronize(g->replayed);
 	capkm_cu_restore(cuda, mode);
 	if (!result)
 		return 0;
@@ -361,6 +364,69 @@ static int wait_for(struct capkm_cuda *cuda, struct graph *g,
 	return capkm_cu_error(cuda, result, "graph_destroy",
 			      "cuEventSynchronize", err);
 }
+
+/* Graphs that were destroyed while a stream captured, and are done by now. */
+static void sweep_late(struct capkm_cuda *cuda)
+{
+	SLIST_HEAD(, graph) list;
+	struct graph *g;
+	bool busy;
+
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FIRST(&list) = SLIST_FIRST(&cuda->late);
+	SLIST_INIT(&cuda->late);
+	pthread_mutex_unlock(&cuda->lock);
+	while ((g = SLIST_FIRST(&list))) {
+		SLIST_REMOVE_HEAD(&list, next);
+		busy = captures(cuda, g->stream);
+		if (!busy)
+			wait_for(cuda, g, NULL);
+		pthread_mutex_lock(&cuda->lock);
+		if (busy)
+			SLIST_INSERT_HEAD(&cuda->late, g, next);
+		pthread_mutex_unlock(&cuda->lock);
+		if (!busy)
+			capkm_cuda_graph_put(cuda, g);
+	}
+}
+
+int capkm_cuda_graph_replay(struct capkm_cuda *cuda, cu_stream handle,
+			    uint64_t graph, uint32_t *result,
+			    struct capkm_report *why, struct capkm_error *err)
+{
+	const char *call = "graph_replay";
+	struct capture capture;
+	struct graph *g;
+	struct stream *s;
+	uint32_t own;
+	int rc;
+
+	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	if (!result)
+		result = &own;
+	rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
+	if (!rc) {
+		rc = check(cuda, g, err);
+		if (!rc && capture.how == CAPTURES)
+			rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+				"%s: the stream captures without a window; cuda_graph_attach() makes one",
+				call);
+		else if (!rc)
+			rc = capture.how == RECORDS ?
+				record(cuda, s, g, &capture, result, why, err) :
+				replay(cuda, s, g, result, why, err);
+		capkm_cuda_graph_put(cuda, g);
+	}
+	if (capture.how == NOT_CAPTURING)
+		sweep_late(cuda);
+	capkm_capture_put(cuda, &capture);
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* destroy */
 
 static bool unlist(struct capkm_cuda *cuda, struct graph *g, bool late)
 {

@@ -62,40 +62,42 @@ static int export_mapped(struct capkm_cuda *cuda, unsigned long long handle,
 	return rc;
 }
 
-static int export_legacy(struct capkm_cuda *cuda, uint64_t address,
+static int export_legacy(struct capkm_cuda *cuda, cu_address base,
 			 struct capkm_cuda_ipc *ipc, struct capkm_error *err)
 {
 	struct cu_ipc_handle handle;
-	cu_address base;
-	size_t bytes;
 	void *mempool = NULL;
 	int rc;
 
-	cuda->cu.cuPointerGetAttribute(&mempool, CU_POINTER_MEMPOOL, address);
+	cuda->cu.cuPointerGetAttribute(&mempool, CU_POINTER_MEMPOOL, base);
 	if (mempool)
 		return cannot_share(err, "it is of a stream-ordered memory pool; allocate what is shared by cuda_alloc()");
-	rc = cu_call(cuda, err, "cuda_ipc_export", cuMemGetAddressRange, &base,
-		     &bytes, address);
-	if (!rc)
-		rc = cu_call(cuda, err, "cuda_ipc_export", cuIpcGetMemHandle,
-			     &handle, base);
+	rc = cu_call(cuda, err, "cuda_ipc_export", cuIpcGetMemHandle, &handle,
+		     base);
 	if (rc)
 		return rc;
 	memcpy(ipc->handle, handle.bytes, sizeof(ipc->handle));
 	ipc->kind = CAPKM_CUDA_IPC_LEGACY;
-	ipc->offset = address - base;
 	return 0;
 }
 
+/* The driver exports whole allocations, of which the buffer may be a part. */
 static int export(struct capkm_cuda *cuda, uint64_t address,
 		  struct capkm_cuda_ipc *ipc, int *fd, struct capkm_error *err)
 {
 	unsigned long long handle;
-	int rc;
+	cu_address base;
+	size_t bytes;
+	int rc = cu_call(cuda, err, "cuda_ipc_export", cuMemGetAddressRange,
+			 &base, &bytes, address);
 
+	if (rc)
+		return rc;
+	ipc->offset = address - base;
+	ipc->exported = bytes;
 	if (cuda->cu.cuMemRetainAllocationHandle(&handle,
-						 (void *)(uintptr_t)address))
-		return export_legacy(cuda, address, ipc, err);
+						 (void *)(uintptr_t)base))
+		return export_legacy(cuda, base, ipc, err);
 	rc = export_mapped(cuda, handle, ipc, fd, err);
 	cuda->cu.cuMemRelease(handle);
 	return rc;
@@ -142,7 +144,8 @@ static int check_ipc(struct capkm_cuda *cuda, const struct capkm_cuda_ipc *ipc,
 		     int fd, const struct context *context,
 		     struct capkm_error *err)
 {
-	if (ipc->size != sizeof(*ipc) ||
+	if (ipc->size != sizeof(*ipc) || ipc->offset > ipc->exported ||
+	    ipc->bytes > ipc->exported - ipc->offset ||
 	    (ipc->kind != CAPKM_CUDA_IPC_LEGACY &&
 	     (ipc->kind != CAPKM_CUDA_IPC_FD || fd < 0)))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
@@ -204,7 +207,7 @@ static int open_mapped(struct capkm_cuda *cuda, const struct capkm_cuda_ipc *ipc
 
 	if (rc)
 		return rc;
-	m->bytes = ipc->bytes;
+	m->bytes = ipc->exported;
 	rc = map(cuda, m, device, err);
 	if (rc)
 		cuda->cu.cuMemRelease(m->handle);

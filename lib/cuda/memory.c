@@ -110,21 +110,21 @@ static void region_free(struct capkm_cuda *cuda, struct region *r)
 	free(r);
 }
 
-static struct region *region_new(struct capkm_cuda *cuda, const char *call,
-				 struct capkm_error *err)
+static int region_new(struct capkm_cuda *cuda, const char *call,
+		      struct region **out, struct capkm_error *err)
 {
 	struct region *r = calloc(1, sizeof(*r));
-	int rc = 0;
+	int rc;
 
 	if (!r)
-		capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				"%s: out of memory", call);
+		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				       "%s: out of memory", call);
+	rc = capkm_cuda_context(cuda, call, &r->context, err);
+	if (rc)
+		free(r);
 	else
-		rc = capkm_cuda_context(cuda, call, &r->context, err);
-	if (!rc)
-		return r;
-	free(r);
-	return NULL;
+		*out = r;
+	return rc;
 }
 
 static int make_buffer(struct capkm_cuda *cuda, struct region *r,
@@ -178,8 +178,9 @@ static int announce(struct capkm_cuda *cuda, const struct context *context,
 	memcpy(where.device, context->uuid, sizeof(where.device));
 	pthread_mutex_lock(&cuda->lock);
 	SLIST_FOREACH(s, &cuda->streams, next)
-		if (s->window && s->window->begun && s->context == context)
-			records[s->window->origin->slot] = true;
+		if (s->window && s->window->begun && s->context == context &&
+		    s->window->origin == s)
+			records[s->slot] = true;
 	pthread_mutex_unlock(&cuda->lock);
 	for (i = 0; i < slots && !rc; i++) {
 		where.slot = i;
@@ -205,9 +206,9 @@ int capkm_cuda_alloc(struct capkm_cuda *cuda, uint64_t bytes, const char *label,
 		rc = check_flags(flags, call, err);
 	if (rc)
 		return rc;
-	r = region_new(cuda, call, err);
-	if (!r)
-		return -EINVAL;
+	rc = region_new(cuda, call, &r, err);
+	if (rc)
+		return rc;
 	rc = announce(cuda, r->context, err);
 	if (!rc) {
 		mode = capkm_cu_relax(cuda);
@@ -229,7 +230,9 @@ int capkm_cuda_alloc(struct capkm_cuda *cuda, uint64_t bytes, const char *label,
 		}
 	}
 	if (rc) {
+		mode = capkm_cu_relax(cuda);
 		cuda->cu.cuMemFree(given);
+		capkm_cu_restore(cuda, mode);
 		free(r);
 		return rc;
 	}
@@ -273,6 +276,8 @@ static int end_region(struct capkm_cuda *cuda, uint64_t address, int origin,
 		rc = -ENOENT;
 	else if (real != origin)
 		rc = -EINVAL;
+	else if (origin == ADOPTED)
+		take_out(cuda, lower(cuda, address));
 	else
 		r->dying = true;
 	pthread_mutex_unlock(&cuda->lock);
@@ -284,7 +289,11 @@ static int end_region(struct capkm_cuda *cuda, uint64_t address, int origin,
 		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
 			"%s: the memory at 0x%" PRIx64 " is given back by %s",
 			call, address, ended_by(real));
-	capkm_cuda_sweep(cuda);
+	/* Its owner frees it, whatever uses it: the address may come again at once. */
+	if (origin == ADOPTED)
+		region_free(cuda, r);
+	else
+		capkm_cuda_sweep(cuda);
 	return 0;
 }
 
@@ -300,7 +309,6 @@ int capkm_cuda_ipc_close(struct capkm_cuda *cuda, uint64_t address,
 	return end_region(cuda, address, OPENED, "cuda_ipc_close", err);
 }
 
-/* Its owner frees it, whatever uses it: nothing can wait. */
 int capkm_cuda_forget(struct capkm_cuda *cuda, uint64_t address,
 		      struct capkm_error *err)
 {
@@ -346,7 +354,7 @@ void capkm_cuda_sweep(struct capkm_cuda *cuda)
 	}
 }
 
-bool capkm_cuda_is_dying(struct capkm_cuda *cuda, uint64_t buffer)
+bool capkm_cuda_is_alive(struct capkm_cuda *cuda, uint64_t buffer)
 {
 	bool found = false;
 	uint32_t i;
@@ -354,7 +362,7 @@ bool capkm_cuda_is_dying(struct capkm_cuda *cuda, uint64_t buffer)
 	pthread_mutex_lock(&cuda->lock);
 	for (i = 0; i < cuda->regions_len && !found; i++)
 		found = cuda->regions[i]->buffer == buffer &&
-			cuda->regions[i]->dying;
+			!cuda->regions[i]->dying;
 	pthread_mutex_unlock(&cuda->lock);
 	return found;
 }
@@ -367,11 +375,11 @@ static int adopt_one(struct capkm_cuda *cuda, uint64_t address, uint64_t bytes,
 		     struct capkm_error *err)
 {
 	const char *call = "cuda_adopt";
-	struct region *r = region_new(cuda, call, err);
-	int rc;
+	struct region *r;
+	int rc = region_new(cuda, call, &r, err);
 
-	if (!r)
-		return -EINVAL;
+	if (rc)
+		return rc;
 	r->origin = ADOPTED;
 	r->address = address;
 	r->bytes = bytes;

@@ -34,6 +34,7 @@ static int errno_of(int result)
 	case CU_INVALID_VALUE:
 	case CU_INVALID_CONTEXT:
 	case CU_INVALID_HANDLE:
+	case CU_NOT_FOUND:
 		return -EINVAL;
 	default:
 		return result >= CU_CAPTURE_FIRST && result <= CU_CAPTURE_LAST ?
@@ -220,15 +221,18 @@ int capkm_cuda_driver_version(const struct capkm_cuda *cuda)
 	return cuda->cu.version;
 }
 
+/* Windows first: they let go of the streams that have joined. */
 static void close_streams(struct capkm_cuda *cuda)
 {
 	struct stream *s;
 
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (s->window && s->window->origin == s)
+			capkm_window_drop(cuda, s);
 	while ((s = SLIST_FIRST(&cuda->streams))) {
 		SLIST_REMOVE_HEAD(&cuda->streams, next);
 		s->unbound = true;
-		if (s->window)
-			capkm_window_drop(cuda, s);
+		s->listed = false;
 		capkm_stream_put(cuda, s);
 	}
 }

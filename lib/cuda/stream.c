@@ -52,7 +52,7 @@ static struct stream *find(struct capkm_cuda *cuda, cu_stream handle,
 	struct stream *s;
 
 	SLIST_FOREACH(s, &cuda->streams, next)
-		if (is_same(s, handle, context))
+		if (!s->unbound && is_same(s, handle, context))
 			return s;
 	return NULL;
 }
@@ -91,12 +91,18 @@ int capkm_stream_ask(struct capkm_cuda *cuda, const struct stream *s,
 		     const char *call, int *status, uint64_t *id,
 		     struct capkm_error *err)
 {
+	int result;
+
 	*status = CU_CAPTURE_NONE;
 	*id = 0;
-	if (s->legacy)
-		return 0;
-	return cu_call(cuda, err, call, cuStreamGetCaptureInfo, s->handle,
-		       status, id, NULL, NULL, NULL);
+	result = cuda->cu.cuStreamGetCaptureInfo(s->handle, status, id, NULL,
+						 NULL, NULL);
+	if (result != CU_CAPTURE_IMPLICIT || !s->legacy)
+		return capkm_cu_error(cuda, result, call,
+				      "cuStreamGetCaptureInfo", err);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: another stream of the context captures, and the legacy default stream would break that",
+		call);
 }
 
 /* Not of a stream that captures: that would break the capture. */
@@ -143,53 +149,112 @@ int capkm_stream_join(struct capkm_cuda *cuda, struct stream *stream,
 	return 0;
 }
 
+int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
+		       const char *call, struct capkm_error *err)
+{
+	bool busy;
+
+	pthread_mutex_lock(&cuda->lock);
+	busy = s->changing;
+	s->changing = true;
+	pthread_mutex_unlock(&cuda->lock);
+	return busy ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: another thread prepares, begins or ends a window on the stream",
+		call) : 0;
+}
+
+void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s)
+{
+	pthread_mutex_lock(&cuda->lock);
+	s->changing = false;
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture)
+{
+	if (capture->window)
+		capkm_window_put(cuda, capture->window);
+	capture->window = NULL;
+}
+
 /*
  * The stream captures, as a part of @capture. If that is a window's, the driver has
  * made the stream a part of it (an event that the bridge did not see): so it joins.
  */
-static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t capture,
-		    int *how, struct capkm_error *err)
+static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
+		    struct capture *capture, struct capkm_error *err)
 {
 	struct window *w;
 	bool own;
+	int rc;
 
 	pthread_mutex_lock(&cuda->lock);
-	w = window_of(cuda, capture);
+	w = window_of(cuda, id);
 	own = w && s->window == w;
+	if (w)
+		w->refs++;
 	pthread_mutex_unlock(&cuda->lock);
-	*how = w ? RECORDS : CAPTURES;
-	return w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
+	capture->how = w ? RECORDS : CAPTURES;
+	capture->window = w;
+	rc = w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
+	if (rc)
+		capkm_capture_put(cuda, capture);
+	return rc;
 }
 
-/* The driver has no capture any more where a window records. */
-static int vanished(struct capkm_cuda *cuda, struct stream *s,
-		    const char *call, struct capkm_error *err)
+/*
+ * The driver has no capture any more where a window records. If the bridge was to end
+ * it, that is the end of the window; if somebody else was, he will seal it.
+ */
+static int vanished(struct capkm_cuda *cuda, const struct stream *s,
+		    const struct window *w, const char *call,
+		    struct capkm_error *err)
 {
 	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
 		.kind = CAPKM_KIND_DRIVER,
 		.text = "the stream does not capture any more; somebody else ended it");
 
-	capkm_window_fail(cuda->c, s->window->id, 0, call, &cause, NULL);
+	if (!w->attached)
+		capkm_window_fail(cuda->c, w->id, 0, call, &cause, NULL);
 	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 		"%s: window %" PRIu64 " records on stream %p, which does not capture any more: end, seal or abort the window first",
-		call, s->window->id, (void *)s->handle);
+		call, w->id, (void *)s->handle);
+}
+
+/* The window that has begun on the stream, a reference; or NULL. */
+static struct window *begun_on(struct capkm_cuda *cuda, struct stream *s)
+{
+	struct window *w;
+
+	pthread_mutex_lock(&cuda->lock);
+	w = s->window && s->window->begun ? s->window : NULL;
+	if (w)
+		w->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return w;
 }
 
 static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
-		int *capture, struct capkm_error *err)
+		struct capture *capture, struct capkm_error *err)
 {
+	struct window *w;
 	uint64_t id;
 	int status, rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
 
+	*capture = (struct capture){ .how = NOT_CAPTURING };
 	if (rc)
 		return rc;
 	if (status != CU_CAPTURE_NONE)
 		return classify(cuda, s, id, capture, err);
-	*capture = NOT_CAPTURING;
 	rc = check_id(cuda, s, call, err);
-	if (rc || !s->window || !s->window->begun)
+	if (rc)
 		return rc;
-	return vanished(cuda, s, call, err);
+	w = begun_on(cuda, s);
+	if (!w)
+		return 0;
+	rc = vanished(cuda, s, w, call, err);
+	capkm_window_put(cuda, w);
+	return rc;
 }
 
 int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
@@ -203,8 +268,8 @@ int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
 }
 
 int capkm_stream_get(struct capkm_cuda *cuda, cu_stream handle,
-		     const char *call, struct stream **out, int *capture,
-		     struct capkm_error *err)
+		     const char *call, struct stream **out,
+		     struct capture *capture, struct capkm_error *err)
 {
 	int rc = capkm_stream_find(cuda, handle, call, out, err);
 
@@ -230,6 +295,105 @@ int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,
 		return rc;
 	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0, "%s: %s", call,
 			       (const char *)why.text);
+}
+
+/* Fills what there is room for; how many there are. */
+static uint32_t list_streams(struct capkm_cuda *cuda,
+			     const struct context *context, struct stream **to,
+			     uint32_t room)
+{
+	struct stream *s;
+	uint32_t n = 0, i;
+
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FOREACH(s, &cuda->streams, next) {
+		if (s->context != context)
+			continue;
+		if (n < room)
+			to[n] = s;
+		n++;
+	}
+	for (i = 0; n <= room && i < n; i++)
+		to[i]->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return n;
+}
+
+int capkm_streams_of(struct capkm_cuda *cuda, const struct context *context,
+		     const char *call, struct stream ***out, uint32_t *len,
+		     struct capkm_error *err)
+{
+	uint32_t room = 16;
+
+	for (;;) {
+		*out = calloc(room, sizeof(**out));
+		if (!*out)
+			return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+					       "%s: out of memory", call);
+		*len = list_streams(cuda, context, *out, room);
+		if (*len <= room)
+			return 0;
+		free(*out);
+		room = *len;
+	}
+}
+
+void capkm_streams_put(struct capkm_cuda *cuda, struct stream **streams,
+		       uint32_t len)
+{
+	while (len)
+		capkm_stream_put(cuda, streams[--len]);
+	free(streams);
+}
+
+static bool is_confirmed(struct capkm_cuda *cuda, const struct stream *s)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	struct capkm_stream_query q = {
+		.size = sizeof(q), .flags = CAPKM_PLACE_F_SLOT,
+		.place.slot = where.slot,
+	};
+
+	memcpy(q.place.device, where.device, sizeof(q.place.device));
+	return capkm_stream_query(cuda->c, &q, NULL) ||
+	       q.out_sequence <= q.out_confirmed;
+}
+
+/* The next one that is unbound and records nowhere; a reference. */
+static struct stream *idle(struct capkm_cuda *cuda, uint32_t skip)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (s->unbound && !s->window && !skip--)
+			break;
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return s;
+}
+
+void capkm_streams_sweep(struct capkm_cuda *cuda)
+{
+	struct stream *s;
+	uint32_t skip = 0;
+	bool go;
+
+	while ((s = idle(cuda, skip))) {
+		go = is_confirmed(cuda, s);
+		pthread_mutex_lock(&cuda->lock);
+		go = go && s->listed && !s->window;
+		if (go) {
+			SLIST_REMOVE(&cuda->streams, s, stream, next);
+			s->listed = false;
+			s->refs--;
+		} else {
+			skip++;
+		}
+		pthread_mutex_unlock(&cuda->lock);
+		capkm_stream_put(cuda, s);
+	}
 }
 
 /* bind */
@@ -270,7 +434,7 @@ static int choose_slot(struct capkm_cuda *cuda, struct stream *s,
 	if (s->slot < max)
 		return 0;
 	return capkm_error_set(err, -ENOSPC, CAPKM_NO_INDEX, 0,
-		"cuda_stream_bind: the session has %" PRIu32 " slots for a device, and all are taken; attach with a larger max_streams",
+		"cuda_stream_bind: the session has %" PRIu32 " slots for a device, and all are taken (also by streams that were unbound and never synchronised); attach with a larger max_streams",
 		max);
 }
 
@@ -332,6 +496,7 @@ static int add(struct capkm_cuda *cuda, struct stream *s,
 			"cuda_stream_bind: a stream that was destroyed is bound by that handle; unbind it first");
 	} else if (!known) {
 		rc = choose_slot(cuda, s, o, err);
+		s->listed = !rc;
 		if (!rc)
 			SLIST_INSERT_HEAD(&cuda->streams, s, next);
 	}
@@ -365,6 +530,7 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 	s->legacy = s->handle == CU_STREAM_IS_LEGACY;
 	s->per_thread = s->handle == CU_STREAM_IS_PER_THREAD;
 	s->thread = pthread_self();
+	capkm_streams_sweep(cuda);
 	rc = check_capture(cuda, s, err);
 	if (!rc)
 		rc = ask_stream(cuda, s, err);
@@ -380,23 +546,24 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 int capkm_cuda_stream_unbind(struct capkm_cuda *cuda, cu_stream handle,
 			     struct capkm_error *err)
 {
+	const char *call = "cuda_stream_unbind";
 	struct stream *s;
-	int rc = capkm_stream_find(cuda, handle, "cuda_stream_unbind", &s, err);
+	int rc = capkm_stream_find(cuda, handle, call, &s, err);
 
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&cuda->lock);
-	if (s->unbound) {
-		rc = -ENOENT;
-	} else {
-		s->unbound = true;
-		SLIST_REMOVE(&cuda->streams, s, stream, next);
-		s->refs--;
+	rc = capkm_stream_claim(cuda, s, call, err);
+	if (rc) {
+		capkm_stream_put(cuda, s);
+		return rc;
 	}
-	pthread_mutex_unlock(&cuda->lock);
-	if (!rc && s->window)
+	if (s->window && s->window->origin == s)
 		capkm_window_drop(cuda, s);
+	pthread_mutex_lock(&cuda->lock);
+	s->unbound = true;
+	pthread_mutex_unlock(&cuda->lock);
+	capkm_stream_unclaim(cuda, s);
 	capkm_stream_put(cuda, s);
-	return rc ? capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
-		"cuda_stream_unbind: the stream is not bound") : 0;
+	capkm_streams_sweep(cuda);
+	return 0;
 }

@@ -73,15 +73,17 @@ int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "cuda_stream_sync";
 	struct capkm_where where;
+	struct capture capture;
 	uint64_t sequence;
 	struct stream *s;
-	int capture, rc;
+	int rc;
 
 	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
 	if (rc)
 		return rc;
+	capkm_capture_put(cuda, &capture);
 	where = capkm_stream_place(s);
-	if (capture == CAPTURES)
+	if (capture.how == CAPTURES)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the stream captures; a synchronise would break that",
 			call);
@@ -97,46 +99,55 @@ int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 	return rc;
 }
 
-/* A stream of the context that must not be disturbed, if any; a reference. */
-static struct stream *next_stream(struct capkm_cuda *cuda,
-				  const struct context *context,
-				  const struct stream *after)
-{
-	struct stream *s;
-
-	pthread_mutex_lock(&cuda->lock);
-	s = after ? SLIST_NEXT(after, next) : SLIST_FIRST(&cuda->streams);
-	while (s && s->context != context)
-		s = SLIST_NEXT(s, next);
-	if (s)
-		s->refs++;
-	pthread_mutex_unlock(&cuda->lock);
-	return s;
-}
-
 /* A context's synchronise breaks every capture in it, whatever its mode. */
-static int check_streams(struct capkm_cuda *cuda, const struct context *context,
-			 const char *call, struct stream **any,
+static int check_streams(struct capkm_cuda *cuda, struct stream *const *streams,
+			 uint32_t len, const char *call,
 			 struct capkm_error *err)
 {
-	struct stream *s = next_stream(cuda, context, NULL), *next;
+	uint32_t i;
 	uint64_t id;
 	int status, rc = 0;
 
-	*any = NULL;
-	for (; s; s = next) {
+	for (i = 0; i < len && !rc; i++) {
+		if (streams[i]->unbound)
+			continue;
+		rc = capkm_stream_refuse(cuda, streams[i], CAPKM_REFUSE_SYNC,
+					 call, err);
 		if (!rc)
-			rc = capkm_stream_refuse(cuda, s, CAPKM_REFUSE_SYNC,
-						 call, err);
-		if (!rc && !capkm_stream_ask(cuda, s, call, &status, &id, NULL) &&
-		    status != CU_CAPTURE_NONE)
+			rc = capkm_stream_ask(cuda, streams[i], call, &status,
+					      &id, err);
+		if (!rc && status != CU_CAPTURE_NONE)
 			rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 				"%s: stream %p captures; a synchronise would break that",
-				call, (void *)s->handle);
-		next = rc ? NULL : next_stream(cuda, context, s);
-		if (*any)
-			capkm_stream_put(cuda, *any);
-		*any = s;
+				call, (void *)streams[i]->handle);
+	}
+	return rc;
+}
+
+/* What each had issued is done. Other contexts of the device were not waited for. */
+static int sync_all(struct capkm_cuda *cuda, struct stream *const *streams,
+		    uint64_t *sequences, uint32_t len, const char *call,
+		    struct capkm_error *err)
+{
+	struct capkm_where where;
+	uint32_t i;
+	int result, rc = 0;
+
+	for (i = 0; i < len && !rc; i++) {
+		where = capkm_stream_place(streams[i]);
+		rc = capkm_stream_sequence(cuda->c, &where, &sequences[i], err);
+	}
+	if (rc)
+		return rc;
+	result = cuda->cu.cuCtxSynchronize();
+	if (result && len)
+		capkm_cuda_notice(cuda, streams[0], result, "cuCtxSynchronize");
+	if (result)
+		return capkm_cu_error(cuda, result, call, "cuCtxSynchronize",
+				      err);
+	for (i = 0; i < len && !rc; i++) {
+		where = capkm_stream_place(streams[i]);
+		rc = capkm_confirm(cuda->c, &where, sequences[i], NULL, err);
 	}
 	return rc;
 }
@@ -145,30 +156,26 @@ int capkm_cuda_context_sync(struct capkm_cuda *cuda, struct capkm_error *err)
 {
 	const char *call = "cuda_context_sync";
 	struct context *context;
-	struct stream *any = NULL;
-	uint64_t sequence;
-	int result, rc = capkm_cuda_usable(cuda, call, err);
+	struct stream **streams;
+	uint64_t *sequences;
+	uint32_t len;
+	int rc = capkm_cuda_usable(cuda, call, err);
 
 	if (!rc)
 		rc = capkm_cuda_context(cuda, call, &context, err);
 	if (!rc)
-		rc = check_streams(cuda, context, call, &any, err);
+		rc = capkm_streams_of(cuda, context, call, &streams, &len, err);
+	if (rc)
+		return rc;
+	sequences = calloc(len + 1, sizeof(*sequences));
+	rc = sequences ? check_streams(cuda, streams, len, call, err) :
+		capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+				"%s: out of memory", call);
 	if (!rc)
-		rc = capkm_sequence(cuda->c, &sequence, err);
-	if (!rc) {
-		result = cuda->cu.cuCtxSynchronize();
-		if (!result)
-			rc = capkm_confirm_device(cuda->c, context->uuid,
-						  sequence, NULL, err);
-		else
-			rc = capkm_cu_error(cuda, result, call,
-					    "cuCtxSynchronize", err);
-		if (result && any)
-			capkm_cuda_notice(cuda, any, result,
-					  "cuCtxSynchronize");
-	}
-	if (any)
-		capkm_stream_put(cuda, any);
+		rc = sync_all(cuda, streams, sequences, len, call, err);
+	free(sequences);
+	capkm_streams_put(cuda, streams, len);
+	capkm_streams_sweep(cuda);
 	return rc;
 }
 
@@ -236,16 +243,24 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 {
 	const char *call = "cuda_event_record";
 	struct capkm_where where;
+	struct capture capture;
 	struct event *e;
 	struct stream *s;
-	int capture, rc;
+	int rc;
 
 	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
 	if (rc)
 		return rc;
 	where = capkm_stream_place(s);
 	e = calloc(1, sizeof(*e));
-	if (!e)
+	if (e && capture.window)
+		e->window = capture.window->id;
+	capkm_capture_put(cuda, &capture);
+	if (capture.how == CAPTURES)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures without a window; cuda_graph_attach() makes one",
+			call);
+	else if (!e)
 		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
 				     "%s: out of memory", call);
 	if (!rc)
@@ -259,7 +274,6 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 	}
 	e->handle = handle;
 	e->stream = s;
-	e->window = capture == RECORDS ? s->window->id : 0;
 	remember(cuda, e);
 	return 0;
 }
@@ -281,21 +295,28 @@ static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 {
 	struct window *w;
 	bool own;
+	int rc;
 
 	pthread_mutex_lock(&cuda->lock);
 	w = window_of(cuda, id);
 	own = w && s->window == w;
+	if (w)
+		w->refs++;
 	pthread_mutex_unlock(&cuda->lock);
-	return w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
+	rc = w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
+	if (w)
+		capkm_window_put(cuda, w);
+	return rc;
 }
 
 int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 			   cu_event handle, struct capkm_error *err)
 {
 	const char *call = "cuda_stream_wait";
+	struct capture capture;
 	struct event e;
 	struct stream *s;
-	int capture, rc = get(cuda, handle, call, &e, err);
+	int rc = get(cuda, handle, call, &e, err);
 
 	if (rc)
 		return rc;
@@ -303,6 +324,7 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
 	if (rc)
 		return rc;
+	capkm_capture_put(cuda, &capture);
 	rc = join(cuda, s, e.window, err);
 	if (!rc)
 		rc = cu_call(cuda, err, call, cuStreamWaitEvent, s->handle,

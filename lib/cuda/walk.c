@@ -18,8 +18,6 @@ struct walk {
 	struct found *found;
 	struct capkm_error *err;
 	bool memory_nodes;
-	struct capkm_claim *written;	/* that scopes named, sorted */
-	uint32_t written_len;
 	uint64_t *seen;			/* buffers */
 	uint32_t seen_len, seen_capacity;
 };
@@ -30,20 +28,65 @@ static int no_memory(struct walk *w)
 			       "%s: out of memory", w->call);
 }
 
-/* A buffer that some scope has named, if only in part, is not news. */
-static bool is_named(const struct walk *w, uint64_t buffer)
+/* The first of a window's named buffers that is not below @buffer. */
+static uint32_t lower(const struct window *w, uint64_t buffer)
 {
-	uint32_t low = 0, high = w->written_len;
+	uint32_t low = 0, high = w->named_len;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (w->written[middle].buffer < buffer)
+		if (w->named[middle] < buffer)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < w->written_len && w->written[low].buffer == buffer;
+	return low;
+}
+
+/* A buffer that some scope has named, if only in part, is not news. */
+static bool is_named(const struct window *w, uint64_t buffer)
+{
+	uint32_t i = lower(w, buffer);
+
+	return i < w->named_len && w->named[i] == buffer;
+}
+
+/* Under the lock. */
+static int name(struct window *w, uint64_t buffer)
+{
+	uint32_t i, capacity;
+	void *named;
+
+	if (is_named(w, buffer))
+		return 0;
+	if (w->named_len == w->named_capacity) {
+		capacity = w->named_capacity ? w->named_capacity * 2 : 16;
+		named = realloc(w->named, capacity * sizeof(*w->named));
+		if (!named)
+			return -ENOMEM;
+		w->named = named;
+		w->named_capacity = capacity;
+	}
+	i = lower(w, buffer);
+	memmove(&w->named[i + 1], &w->named[i],
+		(w->named_len - i) * sizeof(*w->named));
+	w->named[i] = buffer;
+	w->named_len++;
+	return 0;
+}
+
+int capkm_window_name(struct capkm_cuda *cuda, struct window *w,
+		      const struct capkm_claim *claims, uint32_t len)
+{
+	uint32_t i;
+	int rc = 0;
+
+	pthread_mutex_lock(&cuda->lock);
+	for (i = 0; i < len && !rc; i++)
+		rc = name(w, claims[i].buffer);
+	pthread_mutex_unlock(&cuda->lock);
+	return rc;
 }
 
 static bool is_seen(const struct walk *w, uint64_t buffer)
@@ -64,7 +107,7 @@ static int see(struct walk *w, uint64_t address)
 	uint32_t capacity;
 	void *seen;
 
-	if (!buffer || is_named(w, buffer) || is_seen(w, buffer))
+	if (!buffer || is_named(w->window, buffer) || is_seen(w, buffer))
 		return 0;
 	if (w->seen_len == w->seen_capacity) {
 		capacity = w->seen_capacity ? w->seen_capacity * 2 : 16;
@@ -163,15 +206,37 @@ static uint64_t extent(const struct cu_copy_side *s,
 	       p->width_bytes;
 }
 
-static bool is_retained(const struct walk *w, uint64_t address, uint64_t bytes)
+static bool has(const struct retained_list *list, uint64_t address,
+		uint64_t bytes)
 {
 	const struct retained *r;
 
-	SLIST_FOREACH(r, &w->window->retained, next)
+	SLIST_FOREACH(r, list, next)
 		if (r->address <= address &&
 		    address + bytes <= r->address + r->bytes)
 			return true;
 	return false;
+}
+
+static bool graphs_have(struct graph *const *graphs, uint32_t len,
+			uint64_t address, uint64_t bytes)
+{
+	uint32_t i;
+
+	for (i = 0; i < len; i++)
+		if (has(&graphs[i]->retained, address, bytes) ||
+		    graphs_have(graphs[i]->children, graphs[i]->children_len,
+				address, bytes))
+			return true;
+	return false;
+}
+
+/* By the window, or by a graph that is a node of it. */
+static bool is_retained(const struct walk *w, uint64_t address, uint64_t bytes)
+{
+	return has(&w->window->retained, address, bytes) ||
+	       graphs_have(w->window->children, w->window->children_len,
+			   address, bytes);
 }
 
 /* Either side: known device memory, host memory that is retained or not, arrays. */
@@ -284,34 +349,6 @@ static int walk_graph(struct walk *w, cu_graph graph)
 	return rc;
 }
 
-/* What scopes of the window have named as written. */
-static int take_written(struct walk *w)
-{
-	struct capkm_window_query q = {
-		.size = sizeof(q), .window = w->window->id
-	};
-	struct capkm_window_take take = {
-		.size = sizeof(take), .window = w->window->id,
-		.flags = CAPKM_WINDOW_TAKE_F_REWIND,
-	};
-	int rc = capkm_window_query(w->cuda->c, &q, w->err);
-
-	if (rc || !q.out_recorded)
-		return rc;
-	w->written = calloc(q.out_recorded, sizeof(*w->written));
-	if (!w->written)
-		return no_memory(w);
-	do {
-		take.claims_uptr = uptr(w->written + w->written_len);
-		take.claims_len = (uint32_t)q.out_recorded - w->written_len;
-		rc = capkm_window_take(w->cuda->c, &take, w->err);
-		if (!rc)
-			w->written_len += take.out_claims;
-		take.flags = 0;
-	} while (!rc && take.out_claims && w->written_len < q.out_recorded);
-	return rc;
-}
-
 int capkm_graph_walk(struct capkm_cuda *cuda, struct window *window,
 		     cu_graph graph, const char *call, struct found *found,
 		     struct capkm_error *err)
@@ -320,11 +357,8 @@ int capkm_graph_walk(struct capkm_cuda *cuda, struct window *window,
 		.cuda = cuda, .window = window, .call = call, .found = found,
 		.err = err,
 	};
-	int rc = take_written(&w);
+	int rc = walk_graph(&w, graph);
 
-	if (!rc)
-		rc = walk_graph(&w, graph);
-	free(w.written);
 	free(w.seen);
 	return rc ? rc : w.memory_nodes;
 }

@@ -6,12 +6,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-int capkm_work_begin(struct capkm_cuda *cuda, struct stream *stream,
-		     const char *call, const struct capkm_cuda_work *work,
+/* The authority and the driver do not agree on what the stream does. */
+static int mismatch(struct capkm_cuda *cuda, struct capkm_scope *scope,
+		    const struct capture *capture, const char *call,
+		    struct capkm_error *err)
+{
+	const struct capkm_cause cause = CAPKM_OPTS(struct capkm_cause,
+		.text = "it was not issued: its window is not what the driver captures");
+
+	capkm_scope_fail(cuda->c, scope, &cause, NULL);
+	if (capture->window)
+		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: window %" PRIu64 " was taken away while the stream captures; end or abort it",
+			call, capture->window->id);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: a window that the bridge did not begin records on the stream's slot",
+		call);
+}
+
+int capkm_work_enter(struct capkm_cuda *cuda, struct stream *stream,
+		     const struct capture *capture, const char *call,
+		     const struct capkm_claim *reads, uint32_t reads_len,
+		     const struct capkm_claim *writes, uint32_t writes_len,
+		     const struct capkm_scope_opts *opts,
 		     struct capkm_scope *scope, struct capkm_report *why,
 		     struct capkm_error *err)
 {
 	const struct capkm_where where = capkm_stream_place(stream);
+	struct window *w = capture->window;
+	int rc = 0;
+
+	if (w)
+		rc = capkm_window_name(cuda, w, reads, reads_len);
+	if (!rc && w)
+		rc = capkm_window_name(cuda, w, writes, writes_len);
+	if (rc)
+		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+				       "%s: out of memory", call);
+	rc = capkm_scope_enter(cuda->c, &where, reads, reads_len, writes,
+			       writes_len, opts, scope, why, err);
+	if (rc || !scope->id || scope->window == (w ? w->id : 0))
+		return rc;
+	return mismatch(cuda, scope, capture, call, err);
+}
+
+static int begin(struct capkm_cuda *cuda, struct stream *stream,
+		 const struct capture *capture, const char *call,
+		 const struct capkm_cuda_work *work, struct capkm_scope *scope,
+		 struct capkm_report *why, struct capkm_error *err)
+{
 	const struct capkm_scope_opts opts = CAPKM_OPTS(struct capkm_scope_opts,
 		.label = work->label, .flags = work->flags,
 		.retry_ms = work->retry_ms);
@@ -25,9 +68,9 @@ int capkm_work_begin(struct capkm_cuda *cuda, struct stream *stream,
 					work->reads_len, call, &writes,
 					&writes_len, err);
 	if (!rc)
-		rc = capkm_scope_enter(cuda->c, &where, reads, reads_len,
-				       writes, writes_len, &opts, scope, why,
-				       err);
+		rc = capkm_work_enter(cuda, stream, capture, call, reads,
+				      reads_len, writes, writes_len, &opts,
+				      scope, why, err);
 	free(reads);
 	free(writes);
 	return rc;
@@ -50,16 +93,13 @@ int capkm_work_end(struct capkm_cuda *cuda, struct stream *stream,
 
 /* A reference to a stream that work can be issued on. */
 static int get(struct capkm_cuda *cuda, cu_stream handle, const char *call,
-	       struct stream **s, bool *records, struct capkm_error *err)
+	       struct stream **s, struct capture *capture,
+	       struct capkm_error *err)
 {
-	int capture;
-	int rc = capkm_stream_get(cuda, handle, call, s, &capture, err);
+	int rc = capkm_stream_get(cuda, handle, call, s, capture, err);
 
-	if (rc)
+	if (rc || capture->how != CAPTURES)
 		return rc;
-	*records = capture == RECORDS;
-	if (capture != CAPTURES)
-		return 0;
 	capkm_stream_put(cuda, *s);
 	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 		"%s: the stream captures without a window; cuda_graph_attach() makes one",
@@ -73,15 +113,16 @@ int capkm_cuda_scope_begin(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "cuda_scope_begin";
 	struct capkm_cuda_work w;
+	struct capture capture;
 	struct stream *s;
-	bool records;
 	int rc = capkm_opts(&w, sizeof(w), work, call, err);
 
 	if (!rc)
-		rc = get(cuda, handle, call, &s, &records, err);
+		rc = get(cuda, handle, call, &s, &capture, err);
 	if (rc)
 		return rc;
-	rc = capkm_work_begin(cuda, s, call, &w, scope, why, err);
+	rc = begin(cuda, s, &capture, call, &w, scope, why, err);
+	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, s);
 	return rc;
 }
@@ -109,17 +150,31 @@ struct job {
 	struct capkm_cuda *cuda;
 	struct stream *stream;
 	const char *call, *function;
-	const void *args;
+	void *args;
 	int (*issue)(struct job *job);
-	bool records;
+	struct capture capture;
+	struct capkm_error *err;
 };
+
+static int get_job(struct job *job, cu_stream handle, struct capkm_error *err)
+{
+	job->err = err;
+	return get(job->cuda, handle, job->call, &job->stream, &job->capture,
+		   err);
+}
+
+static void put_job(struct job *job)
+{
+	capkm_capture_put(job->cuda, &job->capture);
+	capkm_stream_put(job->cuda, job->stream);
+}
 
 static int run(struct job *job, const struct capkm_cuda_work *work,
 	       uint32_t *result, struct capkm_error *err)
 {
 	struct capkm_scope scope;
-	int rc = capkm_work_begin(job->cuda, job->stream, job->call, work,
-				  &scope, NULL, err);
+	int rc = begin(job->cuda, job->stream, &job->capture, job->call, work,
+		       &scope, NULL, err);
 
 	if (rc)
 		return rc;
@@ -159,14 +214,14 @@ int capkm_cuda_launch(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 				     "cuda_launch: function is NULL");
 	if (!rc)
-		rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+		rc = get_job(&job, handle, err);
 	if (rc)
 		return rc;
 	if (result)
 		*result = CAPKM_CLEAN;
 	if (l.grid[0] && l.grid[1] && l.grid[2])
 		rc = run(&job, &w, result, err);
-	capkm_stream_put(cuda, job.stream);
+	put_job(&job);
 	return rc;
 }
 
@@ -175,15 +230,8 @@ int capkm_cuda_launch(struct capkm_cuda *cuda, cu_stream handle,
 struct copying {
 	struct capkm_cuda_copy copy;
 	bool to_device, from_device;
+	bool keep;		/* the host side, for the graph */
 };
-
-static int issue_copy(struct job *job)
-{
-	const struct copying *c = job->args;
-
-	return job->cuda->cu.cuMemcpyAsync(c->copy.to, c->copy.from,
-					   c->copy.bytes, job->stream->handle);
-}
 
 void capkm_retained_free(struct retained_list *list)
 {
@@ -215,88 +263,87 @@ static void nobody(void *context)
 	(void)context;
 }
 
-/* The graph that is being captured holds a reference; so do all that come of it. */
-static int give_to_graph(struct job *job, struct keeper *k,
-			 struct capkm_error *err)
+/*
+ * The graph that is being captured holds a reference, and so do all that come of it.
+ * 0: the driver has @k.
+ */
+static int give_to_graph(struct job *job, struct keeper *k)
 {
-	struct capkm_cuda *cuda = job->cuda;
+	struct cu_driver *cu = &job->cuda->cu;
 	cu_user_object object;
 	cu_graph graph;
 	uint64_t id;
 	int status;
-	int rc = cu_call(cuda, err, job->call, cuStreamGetCaptureInfo,
-			 job->stream->handle, &status, &id, &graph, NULL, NULL);
+	int result = cu->cuStreamGetCaptureInfo(job->stream->handle, &status,
+						&id, &graph, NULL, NULL);
 
-	if (!rc)
-		rc = cu_call(cuda, err, job->call, cuUserObjectCreate, &object,
-			     k, let_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-	if (rc)
-		return rc;
-	rc = cu_call(cuda, err, job->call, cuGraphRetainUserObject, graph,
-		     object, 1, CU_GRAPH_USER_OBJECT_MOVE);
-	if (rc) {
-		k->release = nobody;
-		cuda->cu.cuUserObjectRelease(object, 1);
+	if (!result)
+		result = cu->cuUserObjectCreate(&object, k, let_go, 1,
+			CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+	if (result) {
+		free(k);
+		return result;
 	}
-	return rc;
+	result = cu->cuGraphRetainUserObject(graph, object, 1,
+					     CU_GRAPH_USER_OBJECT_MOVE);
+	if (result) {
+		k->release = nobody;
+		cu->cuUserObjectRelease(object, 1);
+	}
+	return result;
 }
 
 static int tell_authority(struct job *job, uint64_t address, uint64_t bytes,
-			  bool read, struct capkm_error *err)
+			  bool read)
 {
 	const struct capkm_retained retained = {
 		.address = address, .bytes = bytes,
 		.mode = read ? CAPKM_RETAIN_READ : CAPKM_RETAIN_WRITE,
 	};
 
-	return capkm_window_retain(job->cuda->c, job->stream->window->id,
-				   &retained, err);
+	return capkm_window_retain(job->cuda->c, job->capture.window->id,
+				   &retained, NULL);
 }
 
 /*
- * In a window the host side of a copy lives as long as the graph. The order lets a
- * failure leave nothing: memory, the authority, then the driver, which cannot be undone.
+ * In a window the host side of a copy lives as long as the graph. Within the scope of
+ * the copy: what fails here fails the copy, and dooms the window, which would lack it.
  */
-static int retain(struct job *job, struct copying *c, struct capkm_error *err)
+static int retain(struct job *job, struct copying *c, struct keeper **out)
 {
-	struct window *w = job->stream->window;
+	const bool own = c->copy.flags & CAPKM_CUDA_COPY_F_OWN_COPY;
+	struct window *w = job->capture.window;
 	struct retained *r = calloc(1, sizeof(*r));
 	struct keeper *k = malloc(sizeof(*k));
-	const bool own = c->copy.flags & CAPKM_CUDA_COPY_F_OWN_COPY;
-	uint64_t *host = c->to_device ? &c->copy.from : &c->copy.to;
 	void *copy = own ? malloc(c->copy.bytes ? c->copy.bytes : 1) : NULL;
-	int rc = 0;
+	uint64_t *host = c->to_device ? &c->copy.from : &c->copy.to;
+	int result;
 
-	if (!r || !k || (own && !copy))
-		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				     "%s: out of memory", job->call);
-	if (!rc && own) {
-		memcpy(copy, (const void *)(uintptr_t)*host, c->copy.bytes);
-		*k = (struct keeper){ .release = free, .context = copy };
-		*host = (uintptr_t)copy;
-	} else if (!rc) {
-		*k = (struct keeper){ .release = c->copy.release,
-				      .context = c->copy.context };
-	}
-	if (!rc)
-		rc = tell_authority(job, *host, c->copy.bytes, c->to_device,
-				    err);
-	if (!rc) {
-		rc = give_to_graph(job, k, err);
-		k = NULL;
-	}
-	if (rc) {
-		free(copy);
-		free(k);
+	if (!r || !k || (own && !copy)) {
 		free(r);
-		return rc;
+		free(k);
+		free(copy);
+		return CU_OUT_OF_MEMORY;
 	}
-	r->address = *host;
-	r->bytes = c->copy.bytes;
+	*k = (struct keeper){ c->copy.release, c->copy.context };
+	if (own) {
+		memcpy(copy, (const void *)(uintptr_t)*host, c->copy.bytes);
+		*k = (struct keeper){ free, copy };
+		*host = (uintptr_t)copy;
+	}
+	result = tell_authority(job, *host, c->copy.bytes, c->to_device) ?
+		CU_OUT_OF_MEMORY : give_to_graph(job, k);
+	if (result) {
+		free(copy);
+		free(r);
+		return result;
+	}
+	*r = (struct retained){ .address = *host, .bytes = c->copy.bytes };
 	pthread_mutex_lock(&job->cuda->lock);
 	SLIST_INSERT_HEAD(&w->retained, r, next);
 	w->retained_len++;
 	pthread_mutex_unlock(&job->cuda->lock);
+	*out = own ? NULL : k;
 	return 0;
 }
 
@@ -329,6 +376,23 @@ static int check_copy(struct capkm_cuda *cuda, struct copying *c,
 static bool has_keeper(const struct copying *c)
 {
 	return c->copy.release || c->copy.flags & CAPKM_CUDA_COPY_F_OWN_COPY;
+}
+
+/* A copy that is not recorded keeps nothing: the memory stays the caller's. */
+static int issue_copy(struct job *job)
+{
+	struct copying *c = job->args;
+	struct keeper *k = NULL;
+	int result = c->keep ? retain(job, c, &k) : 0;
+
+	if (result)
+		return result;
+	result = job->cuda->cu.cuMemcpyAsync(c->copy.to, c->copy.from,
+					     c->copy.bytes,
+					     job->stream->handle);
+	if (result && k)
+		k->release = nobody;
+	return result;
 }
 
 /* Into host memory only what can be trusted; recorded, each replay looks. */
@@ -366,16 +430,13 @@ static int do_copy(struct job *job, struct copying *c, uint32_t *result,
 		.reads = &from, .reads_len = c->from_device,
 		.writes = &to, .writes_len = c->to_device,
 		.retry_ms = c->copy.retry_ms);
-	const bool host = !c->to_device || !c->from_device;
 	int rc = 0;
 
-	if (!c->to_device && !job->records)
+	if (!c->to_device && !job->capture.window)
 		rc = check_source(job, &work, err);
-	if (!rc && host && job->records && has_keeper(c))
-		rc = retain(job, c, err);
-	if (!rc)
-		rc = run(job, &work, result, err);
-	return rc;
+	c->keep = job->capture.window && has_keeper(c) &&
+		  (!c->to_device || !c->from_device);
+	return rc ? rc : run(job, &work, result, err);
 }
 
 int capkm_cuda_copy(struct capkm_cuda *cuda, cu_stream handle,
@@ -390,18 +451,18 @@ int capkm_cuda_copy(struct capkm_cuda *cuda, cu_stream handle,
 	int rc = capkm_opts(&c.copy, sizeof(c.copy), copy, job.call, err);
 
 	if (!rc)
-		rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+		rc = get_job(&job, handle, err);
 	if (rc)
 		return rc;
 	if (result)
 		*result = CAPKM_CLEAN;
 	rc = check_copy(cuda, &c, err);
-	if (!rc && !job.records && has_keeper(&c))
+	if (!rc && !job.capture.window && has_keeper(&c))
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"cuda_copy: outside of a window nobody keeps the host memory but the caller, until the stream is synchronised");
 	if (!rc)
 		rc = do_copy(&job, &c, result, err);
-	capkm_stream_put(cuda, job.stream);
+	put_job(&job);
 	return rc;
 }
 
@@ -435,7 +496,7 @@ int capkm_cuda_set(struct capkm_cuda *cuda, cu_stream handle, uint64_t address,
 	const struct capkm_cuda_range to = { address, bytes };
 	const struct capkm_cuda_work work = CAPKM_OPTS(struct capkm_cuda_work,
 		.label = "set", .writes = &to, .writes_len = 1);
-	const struct setting setting = {
+	struct setting setting = {
 		address, width ? bytes / width : 0, width, value
 	};
 	struct job job = {
@@ -448,11 +509,11 @@ int capkm_cuda_set(struct capkm_cuda *cuda, cu_stream handle, uint64_t address,
 	    address % width)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"cuda_set: width is 1, 2 or 4, and address and bytes multiples of it");
-	rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+	rc = get_job(&job, handle, err);
 	if (rc)
 		return rc;
 	rc = run(&job, &work, result, err);
-	capkm_stream_put(cuda, job.stream);
+	put_job(&job);
 	return rc;
 }
 
@@ -474,7 +535,7 @@ int capkm_cuda_host_function(struct capkm_cuda *cuda, cu_stream handle,
 			     const struct capkm_cuda_work *work,
 			     uint32_t *result, struct capkm_error *err)
 {
-	const struct calling calling = { fn, context };
+	struct calling calling = { fn, context };
 	struct capkm_cuda_work w;
 	struct job job = {
 		.cuda = cuda, .call = "cuda_host_function",
@@ -487,11 +548,11 @@ int capkm_cuda_host_function(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 				     "cuda_host_function: fn is NULL");
 	if (!rc)
-		rc = get(cuda, handle, job.call, &job.stream, &job.records, err);
+		rc = get_job(&job, handle, err);
 	if (rc)
 		return rc;
 	rc = run(&job, &w, result, err);
-	capkm_stream_put(cuda, job.stream);
+	put_job(&job);
 	return rc;
 }
 
@@ -527,14 +588,15 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 		.copy = copy_out, .context = &r);
 	struct capkm_claim *claims = NULL;
 	uint64_t at = from->address;
+	struct capture capture;
 	uint32_t i, n = 0;
-	bool records;
-	int rc = get(cuda, handle, call, &r.stream, &records, err);
+	int rc = get(cuda, handle, call, &r.stream, &capture, err);
 
 	if (rc)
 		return rc;
-	rc = records ? capkm_stream_refuse(cuda, r.stream, CAPKM_REFUSE_READ,
-					   call, err) : 0;
+	rc = capture.window ? capkm_stream_refuse(cuda, r.stream,
+						  CAPKM_REFUSE_READ, call,
+						  err) : 0;
 	if (!rc)
 		rc = capkm_cuda_resolve(cuda, from, 1, CAPKM_NO_INDEX, call,
 					&claims, &n, err);
@@ -545,6 +607,7 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 		at += claims[i].end - claims[i].start;
 	}
 	free(claims);
+	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, r.stream);
 	return rc;
 }

@@ -150,14 +150,16 @@ CAPKM_API int capkm_cuda_stream_bind(struct capkm_cuda *cuda,
 				     struct capkm_error *err);
 
 /**
- * capkm_cuda_stream_unbind() - forgets a stream, before or after it is destroyed
+ * capkm_cuda_stream_unbind() - forgets a stream
  * @cuda: bridge
- * @stream: CUDA's handle
+ * @stream: CUDA's handle, before the stream is destroyed or, if it has no window,
+ *	afterwards
  * @err: why not, or NULL
  *
- * Its window, if it has one, is aborted.
+ * Its window, if it has one, is aborted. Its slot is free for another stream once what
+ * it has issued was seen to be done: so synchronise it first, or the context later.
  *
- * Return: 0; -ENOENT (not bound)
+ * Return: 0; -ENOENT (not bound), -EBUSY (another call changes its window)
  */
 CAPKM_API int capkm_cuda_stream_unbind(struct capkm_cuda *cuda,
 				       struct CUstream_st *stream,
@@ -282,6 +284,7 @@ CAPKM_API int capkm_cuda_set_pool(struct capkm_cuda *cuda,
  * @buffer: id there
  * @bytes: size of the buffer
  * @offset: of the buffer in what the driver exports
+ * @exported: bytes that the driver exports
  * @device: UUID
  * @handle: the driver's
  */
@@ -292,6 +295,7 @@ struct capkm_cuda_ipc {
 	uint64_t buffer;
 	uint64_t bytes;
 	uint64_t offset;
+	uint64_t exported;
 	uint8_t device[16];
 	uint8_t handle[64];
 };
@@ -441,7 +445,9 @@ CAPKM_API int capkm_cuda_launch(struct capkm_cuda *cuda,
  * @retry_ms: see struct capkm_scope_opts
  * @release: in a window: called once, with @context, when no replay can need the host
  *	memory any more; the memory is the graph's until then. It is called by a thread
- *	of the driver, and must not call CUDA or the bridge. Or NULL
+ *	of the driver, and must not call CUDA or the bridge. If the copy is not recorded
+ *	(an error, or another result than %CAPKM_CLEAN) it is not called, and the memory
+ *	stays the caller's. Or NULL
  * @context: its argument
  *
  * A recorded copy reads, or writes, its host memory at each replay. So in a window a
@@ -513,7 +519,8 @@ CAPKM_API int capkm_cuda_read(struct capkm_cuda *cuda,
  *
  * The bridge remembers up to where the stream was, and in which window.
  *
- * Return: 0; -ENOENT, -ESTALE, -ENOMEM, errors of the driver
+ * Return: 0; -ENOENT, -ESTALE, -EBUSY (the stream captures without a window), -ENOMEM,
+ * errors of the driver
  */
 CAPKM_API int capkm_cuda_event_record(struct capkm_cuda *cuda,
 				      struct CUevent_st *event,
@@ -727,7 +734,7 @@ CAPKM_API int capkm_cuda_graph_replay(struct capkm_cuda *cuda,
  *
  * If the driver cannot update (910), the graph is as it was, and the window becomes
  * none: capture again, and end it. If it fails in another way, what the graph writes is
- * tainted, and it must be destroyed.
+ * tainted, and it can only be destroyed.
  *
  * Return: 0; -EREMOTEIO (err->code says which), see capkm_cuda_graph_end()
  */
