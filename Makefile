@@ -40,16 +40,17 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests asan tsan m32 example check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example check demo vm install modules_install clean
 
-all: modules lib tools selftests asan tsan m32 $(O)/example/transformer
+all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer
 
 help:
-	@echo 'make              all of the next seven, and the example'
+	@echo 'make              all of the next eight, and the example'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
 	@echo 'make selftests    the test programs, static, for the virtual machine'
+	@echo 'make cuda-selftests   those of the bridge to CUDA, and a stand-in for its driver'
 	@echo 'make asan         library and test programs under ASan and UBSan'
 	@echo 'make tsan         test programs with threads, and the library, under TSan'
 	@echo 'make m32          test programs of 32 bits, for the 64-bit kernel'
@@ -86,17 +87,26 @@ selftests: lib
 	$(q)CFLAGS='$(CFLAGS) $(werror)' LDFLAGS='$(LDFLAGS) -static' \
 		$(MAKE) -C selftests O=$(O)/selftests LIB=$(O)/lib
 
+# Not static: the driver's library is loaded. LD_LIBRARY_PATH says whose that is.
+cuda-selftests: lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' \
+		$(MAKE) -C selftests/cuda O=$(O)/selftests-cuda LIB=$(O)/lib
+
 asan:
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
 		$(MAKE) -C lib O=$(O)/asan/lib
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
 		$(MAKE) -C selftests O=$(O)/asan/selftests LIB=$(O)/asan/lib
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(SANITIZE)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
+		$(MAKE) -C selftests/cuda O=$(O)/asan/selftests-cuda LIB=$(O)/asan/lib
 
 tsan:
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
 		$(MAKE) -C lib O=$(O)/tsan/lib $(O)/tsan/lib/libcapkm.a
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
 		$(MAKE) -C selftests O=$(O)/tsan/selftests LIB=$(O)/tsan/lib threaded
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
+		$(MAKE) -C selftests/cuda O=$(O)/tsan/selftests-cuda LIB=$(O)/tsan/lib
 
 # The structs are the same for both; these programs show that.
 m32:

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Graphs, what is made of them to run, and objects that live as long as they do. */
+#include "sim.h"
+
+struct CUuserObject_st {
+	unsigned int refs;
+	void (*release)(void *);
+	void *context;
+};
+
+struct CUgraphExec_st {
+	SLIST_ENTRY(CUgraphExec_st) next;
+	struct body *body;
+	struct stream *stream;	/* of the last launch */
+	uint64_t sequence;
+};
+
+static SLIST_HEAD(, CUgraph_st) graphs = SLIST_HEAD_INITIALIZER(graphs);
+static SLIST_HEAD(, CUgraphExec_st) execs = SLIST_HEAD_INITIALIZER(execs);
+
+static bool is_graph(cu_graph graph)
+{
+	cu_graph g;
+
+	SLIST_FOREACH(g, &graphs, next)
+		if (g == graph)
+			return true;
+	return false;
+}
+
+static bool is_exec(cu_exec exec)
+{
+	cu_exec e;
+
+	SLIST_FOREACH(e, &execs, next)
+		if (e == exec)
+			return true;
+	return false;
+}
+
+/* user objects */
+
+static void object_put(cu_user_object object, unsigned int n)
+{
+	object->refs -= n;
+	if (object->refs)
+		return;
+	call_later(object->release, object->context);
+	free(object);
+}
+
+static void hold(cu_graph graph, cu_user_object object, unsigned int n)
+{
+	struct held *h = calloc(1, sizeof(*h));
+
+	h->object = object;
+	h->n = n;
+	SLIST_INSERT_HEAD(&graph->held, h, next);
+}
+
+CALL(cuUserObjectCreate, (cu_user_object *object, void *context,
+			  void (*release)(void *), unsigned int references,
+			  unsigned int flags),
+     (object, context, release, references, flags))
+{
+	cu_user_object o;
+
+	if (!release || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+		return CU_INVALID_VALUE;
+	o = calloc(1, sizeof(*o));
+	o->refs = references;
+	o->release = release;
+	o->context = context;
+	*object = o;
+	return 0;
+}
+
+CALL(cuUserObjectRelease, (cu_user_object object, unsigned int n), (object, n))
+{
+	if (!n || n > object->refs)
+		return CU_INVALID_VALUE;
+	object_put(object, n);
+	return 0;
+}
+
+CALL(cuGraphRetainUserObject, (cu_graph graph, cu_user_object object,
+			       unsigned int n, unsigned int flags),
+     (graph, object, n, flags))
+{
+	if (!is_graph(graph) || !n)
+		return CU_INVALID_VALUE;
+	if (!(flags & CU_GRAPH_USER_OBJECT_MOVE))
+		object->refs += n;
+	hold(graph, object, n);
+	return 0;
+}
+
+/* graphs */
+
+cu_graph graph_new(void)
+{
+	cu_graph graph = calloc(1, sizeof(*graph));
+
+	TAILQ_INIT(&graph->nodes);
+	SLIST_INSERT_HEAD(&graphs, graph, next);
+	return graph;
+}
+
+void graph_free(cu_graph graph)
+{
+	struct held *h;
+	cu_node node;
+
+	SLIST_REMOVE(&graphs, graph, CUgraph_st, next);
+	while ((node = TAILQ_FIRST(&graph->nodes))) {
+		TAILQ_REMOVE(&graph->nodes, node, next);
+		action_free(&node->action);
+		free(node->after);
+		free(node);
+	}
+	while ((h = SLIST_FIRST(&graph->held))) {
+		SLIST_REMOVE_HEAD(&graph->held, next);
+		object_put(h->object, h->n);
+		free(h);
+	}
+	free(graph);
+}
+
+static cu_node add(cu_graph graph, const cu_node *after, size_t n)
+{
+	cu_node node = calloc(1, sizeof(*node));
+
+	node->after = calloc(n + 1, sizeof(*node->after));
+	if (n)
+		memcpy(node->after, after, n * sizeof(*node->after));
+	node->after_len = n;
+	TAILQ_INSERT_TAIL(&graph->nodes, node, next);
+	graph->len++;
+	return node;
+}
+
+/* The action moves. */
+cu_node graph_add(cu_graph graph, struct action *action, const cu_node *after,
+		  size_t n)
+{
+	cu_node node = add(graph, after, n);
+
+	action_move(&node->action, action);
+	return node;
+}
+
+static cu_node counterpart(cu_graph to, cu_graph from, cu_node node)
+{
+	cu_node a = TAILQ_FIRST(&from->nodes), b = TAILQ_FIRST(&to->nodes);
+
+	while (a != node) {
+		a = TAILQ_NEXT(a, next);
+		b = TAILQ_NEXT(b, next);
+	}
+	return b;
+}
+
+cu_graph graph_copy(cu_graph graph)
+{
+	cu_graph copy = graph_new();
+	struct held *h;
+	cu_node node, new;
+	size_t i;
+
+	TAILQ_FOREACH(node, &graph->nodes, next) {
+		new = add(copy, node->after, node->after_len);
+		action_copy(&new->action, &node->action);
+		for (i = 0; i < node->after_len; i++)
+			new->after[i] = counterpart(copy, graph, node->after[i]);
+	}
+	SLIST_FOREACH(h, &graph->held, next) {
+		h->object->refs += h->n;
+		hold(copy, h->object, h->n);
+	}
+	return copy;
+}
+
+/* In the order that they were recorded in, which is one that they allow. */
+int run_graph(cu_graph graph)
+{
+	cu_node node;
+	int rc = 0;
+
+	TAILQ_FOREACH(node, &graph->nodes, next)
+		if (!rc)
+			rc = run(&node->action);
+	return rc;
+}
+
+static cu_node first_of(cu_graph graph, int type)
+{
+	cu_node node;
+
+	TAILQ_FOREACH(node, &graph->nodes, next)
+		if (node->action.type == type)
+			break;
+	return node;
+}
+
+CALL(cuGraphCreate, (cu_graph *graph, unsigned int flags), (graph, flags))
+{
+	*graph = graph_new();
+	return 0;
+}
+
+CALL(cuGraphDestroy, (cu_graph graph), (graph))
+{
+	if (!is_graph(graph) || graph->child)
+		return CU_INVALID_VALUE;
+	graph_free(graph);
+	return 0;
+}
+
+CALL(cuGraphAddEmptyNode, (cu_node *node, cu_graph graph,
+			   const cu_node *dependencies, size_t len),
+     (node, graph, dependencies, len))
+{
+	struct action a = { .type = CU_NODE_EMPTY };
+
+	if (!is_graph(graph))
+		return CU_INVALID_VALUE;
+	*node = graph_add(graph, &a, dependencies, len);
+	return 0;
+}
+
+CALL(cuGraphAddChildGraphNode, (cu_node *node, cu_graph graph,
+				const cu_node *dependencies, size_t len,
+				cu_graph child),
+     (node, graph, dependencies, len, child))
+{
+	struct action a = { .type = CU_NODE_GRAPH };
+
+	if (!is_graph(graph) || !is_graph(child))
+		return CU_INVALID_VALUE;
+	if (first_of(child, CU_NODE_MEM_ALLOC) || first_of(child, CU_NODE_MEM_FREE))
+		return CU_NOT_SUPPORTED;
+	a.graph = graph_copy(child);
+	a.graph->child = true;
+	*node = graph_add(graph, &a, dependencies, len);
+	return 0;
+}
+
+CALL(cuGraphGetNodes, (cu_graph graph, cu_node *nodes, size_t *len),
+     (graph, nodes, len))
+{
+	cu_node node;
+	size_t n = 0;
+
+	if (!is_graph(graph))
+		return CU_INVALID_VALUE;
+	if (!nodes) {
+		*len = graph->len;
+		return 0;
+	}
+	TAILQ_FOREACH(node, &graph->nodes, next)
+		if (n < *len)
+			nodes[n++] = node;
+	*len = n;
+	return 0;
+}
+
+CALL(cuGraphNodeGetType, (cu_node node, int *type), (node, type))
+{
+	*type = node->action.type;
+	return 0;
+}
+
+CALL(cuGraphKernelNodeGetParams, (cu_node node, struct cu_kernel_params *params),
+     (node, params))
+{
+	struct action *a = &node->action;
+
+	if (a->type != CU_NODE_KERNEL)
+		return CU_INVALID_VALUE;
+	*params = (struct cu_kernel_params){
+		.func = a->kernel.function, .shared = a->kernel.shared,
+		.params = a->kernel.params, .extra = a->kernel.extra,
+	};
+	memcpy(params->grid, a->kernel.grid, sizeof(params->grid));
+	memcpy(params->block, a->kernel.block, sizeof(params->block));
+	return 0;
+}
+
+static void side(struct cu_copy_side *side, cu_address address, size_t bytes,
+		 bool unified)
+{
+	const bool device = on_device(address);
+
+	*side = (struct cu_copy_side){
+		.type = unified ? CU_MEMORY_UNIFIED :
+			device ? CU_MEMORY_DEVICE : CU_MEMORY_HOST,
+		.pitch = bytes, .height = 1,
+	};
+	if (unified || device)
+		side->device = address;
+	else
+		side->host = (const void *)(uintptr_t)address;
+}
+
+CALL(cuGraphMemcpyNodeGetParams, (cu_node node, struct cu_copy_params *params),
+     (node, params))
+{
+	struct action *a = &node->action;
+
+	if (a->type != CU_NODE_MEMCPY)
+		return CU_INVALID_VALUE;
+	*params = (struct cu_copy_params){
+		.width_bytes = a->copy.bytes, .height = 1, .depth = 1,
+	};
+	side(&params->from, a->copy.from, a->copy.bytes, a->copy.unified);
+	side(&params->to, a->copy.to, a->copy.bytes, a->copy.unified);
+	return 0;
+}
+
+CALL(cuGraphMemsetNodeGetParams, (cu_node node, struct cu_set_params *params),
+     (node, params))
+{
+	struct action *a = &node->action;
+
+	if (a->type != CU_NODE_MEMSET)
+		return CU_INVALID_VALUE;
+	*params = (struct cu_set_params){
+		.to = a->set.to, .value = a->set.value,
+		.element_bytes = a->set.width, .width = a->set.n, .height = 1,
+	};
+	return 0;
+}
+
+CALL(cuGraphChildGraphNodeGetGraph, (cu_node node, cu_graph *graph), (node, graph))
+{
+	if (node->action.type != CU_NODE_GRAPH)
+		return CU_INVALID_VALUE;
+	*graph = node->action.graph;
+	return 0;
+}
+
+/* executables */
+
+void body_put(struct body *body)
+{
+	if (--body->refs)
+		return;
+	graph_free(body->graph);
+	free(body);
+}
+
+static struct body *body_new(cu_graph graph)
+{
+	struct body *body = calloc(1, sizeof(*body));
+
+	body->refs = 1;
+	body->graph = graph_copy(graph);
+	body->graph->child = true;
+	return body;
+}
+
+CALL(cuGraphInstantiateWithFlags, (cu_exec *exec, cu_graph graph,
+				   unsigned long long flags),
+     (exec, graph, flags))
+{
+	cu_exec e;
+	int rc = is_graph(graph) ? unsafe("cuGraphInstantiate") :
+				   CU_INVALID_VALUE;
+
+	if (rc)
+		return rc;
+	e = calloc(1, sizeof(*e));
+	e->body = body_new(graph);
+	SLIST_INSERT_HEAD(&execs, e, next);
+	*exec = e;
+	return 0;
+}
+
+CALL(cuGraphExecDestroy, (cu_exec exec), (exec))
+{
+	if (!is_exec(exec))
+		return CU_INVALID_VALUE;
+	SLIST_REMOVE(&execs, exec, CUgraphExec_st, next);
+	body_put(exec->body);
+	if (exec->stream)
+		stream_put(exec->stream);
+	free(exec);
+	return 0;
+}
+
+static bool is_alike(cu_graph a, cu_graph b, struct cu_update_info *info)
+{
+	cu_node x = TAILQ_FIRST(&a->nodes), y = TAILQ_FIRST(&b->nodes);
+
+	while (x && y && x->action.type == y->action.type &&
+	       x->after_len == y->after_len) {
+		x = TAILQ_NEXT(x, next);
+		y = TAILQ_NEXT(y, next);
+	}
+	if (!x && !y)
+		return true;
+	/* CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, _NODE_TYPE_CHANGED */
+	info->result = x && y && x->action.type != y->action.type ? 3 : 2;
+	info->node = y;
+	return false;
+}
+
+CALL(cuGraphExecUpdate, (cu_exec exec, cu_graph graph, struct cu_update_info *info),
+     (exec, graph, info))
+{
+	struct body *body;
+
+	if (!is_exec(exec) || !is_graph(graph))
+		return CU_INVALID_VALUE;
+	*info = (struct cu_update_info){ .result = 0 };
+	if (!is_alike(exec->body->graph, graph, info))
+		return CU_UPDATE_FAILURE;
+	body = body_new(graph);
+	body_put(exec->body);
+	exec->body = body;
+	return 0;
+}
+
+CALL(cuGraphUpload, (cu_exec exec, cu_stream stream), (exec, stream))
+{
+	struct stream *s;
+	int rc = is_exec(exec) ? stream_of(stream, &s) : CU_INVALID_VALUE;
+
+	return rc ? rc : forbidden(s, "cuGraphUpload");
+}
+
+/* Memory that the graph allocates and does not free: is it still there? */
+static bool has_memory(cu_graph graph)
+{
+	cu_node node;
+
+	TAILQ_FOREACH(node, &graph->nodes, next)
+		if (node->action.type == CU_NODE_MEM_ALLOC &&
+		    chunk_at(node->action.address) &&
+		    chunk_at(node->action.address)->kind == ASYNC)
+			return true;
+	return false;
+}
+
+static bool frees(cu_graph graph, cu_address address)
+{
+	cu_node node;
+
+	TAILQ_FOREACH(node, &graph->nodes, next)
+		if (node->action.type == CU_NODE_MEM_FREE &&
+		    node->action.address == address)
+			return true;
+	return false;
+}
+
+/* A graph that frees all that it allocates can be launched again. */
+static int may_launch(struct body *body)
+{
+	cu_node node;
+
+	if (!body->launched || !has_memory(body->graph))
+		return 0;
+	TAILQ_FOREACH(node, &body->graph->nodes, next)
+		if (node->action.type == CU_NODE_MEM_ALLOC &&
+		    !frees(body->graph, node->action.address))
+			return CU_INVALID_VALUE;
+	return 0;
+}
+
+static int launch_in_capture(cu_exec exec, struct stream *s)
+{
+	struct action a = { .type = CU_NODE_GRAPH };
+
+	a.graph = graph_copy(exec->body->graph);
+	a.graph->child = true;
+	return issue(s, &a, "cuGraphLaunch");
+}
+
+CALL(cuGraphLaunch, (cu_exec exec, cu_stream stream), (exec, stream))
+{
+	struct stream *s;
+	struct op *op;
+	struct capture *c;
+	int rc = is_exec(exec) ? stream_of(stream, &s) : CU_INVALID_VALUE;
+
+	if (rc)
+		return rc;
+	if (s->capture)
+		return launch_in_capture(exec, s);
+	c = s->legacy ? implicit(s->context) : NULL;
+	if (c) {
+		invalidate(c, "cuGraphLaunch");
+		return IMPLICIT;
+	}
+	rc = may_launch(exec->body);
+	/* One after the other, whatever stream they are launched on. */
+	if (!rc && exec->stream)
+		rc = enqueue_wait(s, exec->stream, exec->sequence);
+	if (rc)
+		return rc;
+	op = calloc(1, sizeof(*op));
+	op->body = exec->body;
+	op->body->refs++;
+	op->body->launched = true;
+	rc = enqueue(s, op);
+	if (rc)
+		return rc;
+	if (exec->stream)
+		stream_put(exec->stream);
+	exec->stream = stream_get(s);
+	exec->sequence = s->queued;
+	return 0;
+}
