@@ -36,7 +36,7 @@ X(cuCtxDestroy, 4000, (cu_context context))				\
 X(cuCtxSetCurrent, 4000, (cu_context context))				\
 X(cuStreamCreate, 2000, (cu_stream *stream, unsigned int flags))	\
 X(cuStreamDestroy, 4000, (cu_stream stream))				\
-X(cuStreamGetFlags, 2000, (cu_stream stream, unsigned int *flags))	\
+X(cuStreamGetFlags, 5050, (cu_stream stream, unsigned int *flags))	\
 X(cuStreamIsCapturing, 10000, (cu_stream stream, int *status))		\
 X(cuModuleLoadData, 2000, (void **module, const void *image))		\
 X(cuModuleUnload, 2000, (void *module))					\
