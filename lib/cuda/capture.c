@@ -550,6 +550,7 @@ static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
 	};
 	int mode, rc = close_window(&c, err);
 
+	answer->sz = sizeof(*answer);	/* the bridge's copy, which is whole */
 	if (rc)
 		return end_nothing(cuda, s, rc);
 	if (!owns(s))

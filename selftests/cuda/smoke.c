@@ -16,8 +16,9 @@ FIXTURE_SETUP(smoke)
 
 FIXTURE_TEARDOWN(smoke)
 {
+	capkm_cuda_stream_unbind(self->g.b, self->s, NULL);
+	CU_DO(cuStreamDestroy(self->s));
 	c_close(&self->g);
-	cu.cuStreamDestroy(self->s);
 }
 
 /* T-101/hw */
