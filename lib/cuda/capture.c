@@ -534,6 +534,15 @@ static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc)
 	return rc;
 }
 
+/* What there is to say, also of a window that was refused with another errno. */
+static void give_answer(struct capkm_answer *given, struct capkm_answer *known)
+{
+	if (!given)
+		return;
+	known->sz = given->sz;
+	capkm_answer_put(given, known);
+}
+
 static void drop_graph(struct capkm_cuda *cuda, struct graph *g)
 {
 	g->id = 0;
@@ -634,8 +643,7 @@ int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
 		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
-	if (!rc || a.out_result == CAPKM_REFUSED)
-		capkm_answer_put(answer, &a);
+	give_answer(answer, &a);
 	return rc;
 }
 
@@ -698,8 +706,7 @@ int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
 	}
 	capkm_stream_put(cuda, s);
 	*graph = given.graph;
-	if (!rc || a.out_result == CAPKM_REFUSED)
-		capkm_answer_put(answer, &a);
+	give_answer(answer, &a);
 	return rc;
 }
 
@@ -854,7 +861,6 @@ int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
 	if (g)
 		capkm_cuda_graph_put(cuda, g);
 	capkm_stream_put(cuda, s);
-	if (!rc || a.out_result == CAPKM_REFUSED)
-		capkm_answer_put(answer, &a);
+	give_answer(answer, &a);
 	return rc;
 }
