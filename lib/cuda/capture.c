@@ -109,10 +109,18 @@ static void give_up(struct capkm_cuda *cuda, struct stream *s)
 	capkm_cuda_sweep(cuda);
 }
 
+static void discard_capture(struct capkm_cuda *cuda, const struct stream *s)
+{
+	cu_graph raw = NULL;
+
+	cuda->cu.cuStreamEndCapture(s->handle, &raw);
+	if (raw)
+		cuda->cu.cuGraphDestroy(raw);
+}
+
 /* Ends the window's capture, and no other that the stream may have by now. */
 static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 {
-	cu_graph raw = NULL;
 	uint64_t id;
 	int status;
 
@@ -120,9 +128,7 @@ static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 	    capkm_stream_ask(cuda, s, "window_abort", &status, &id, NULL) ||
 	    status == CU_CAPTURE_NONE || id != s->window->capture)
 		return;
-	cuda->cu.cuStreamEndCapture(s->handle, &raw);
-	if (raw)
-		cuda->cu.cuGraphDestroy(raw);
+	discard_capture(cuda, s);
 }
 
 void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
@@ -237,11 +243,15 @@ static int begin_driver(struct capkm_cuda *cuda, struct stream *s,
 	if (rc)
 		return rc;
 	rc = capkm_stream_ask(cuda, s, "begin_capture", &status, &id, err);
+	if (rc) {
+		discard_capture(cuda, s);
+		return rc;
+	}
 	pthread_mutex_lock(&cuda->lock);
 	w->capture = id;
 	w->begun = true;
 	pthread_mutex_unlock(&cuda->lock);
-	return rc;
+	return 0;
 }
 
 static int begin(struct capkm_cuda *cuda, struct stream *s,
