@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the tests of the bridge share: a client with two bound streams, questions to the
+ * authority about them, and what has to hold after whatever went wrong.
+ */
+#ifndef CAPKM_BRIDGE_H
+#define CAPKM_BRIDGE_H
+
+#include "cuda_test.h"
+
+FIXTURE(bridge)
+{
+	struct gpu g;
+	cu_stream s, t;			/* slots 0 and 1 */
+	struct capkm_where on_s, on_t;
+};
+
+FIXTURE_SETUP(bridge)
+{
+	c_open(&self->g);
+	CU(cuStreamCreate(&self->s, CU_STREAM_NON_BLOCKING));
+	CU(cuStreamCreate(&self->t, CU_STREAM_NON_BLOCKING));
+	self->on_s = c_bind(&self->g, self->s);
+	self->on_t = c_bind(&self->g, self->t);
+}
+
+FIXTURE_TEARDOWN(bridge)
+{
+	c_close(&self->g);
+}
+
+/* At the start of each test. */
+#define G								\
+	struct gpu *g = &self->g;					\
+	const cu_stream s = self->s;					\
+	const cu_stream t = self->t;					\
+	(void)g; (void)s; (void)t
+
+static T_UNUSED struct capkm_stream_query b_slot_(struct gpu *g, const struct capkm_where *where)
+{
+	struct capkm_stream_query q = {
+		.size = sizeof(q), .flags = CAPKM_PLACE_F_SLOT,
+		.place.slot = where->slot,
+	};
+	int rc;
+
+	memcpy(q.place.device, where->device, sizeof(q.place.device));
+	rc = capkm_stream_query(g->c, &q, &err);
+	if (rc)
+		t_die("stream_query: %d (%s)", rc, err.text);
+	return q;
+}
+#define b_slot(g, where) (T_AT, b_slot_(g, where))
+#define b_state(g, where) (T_AT, b_slot_(g, where).out_state)
+
+static T_UNUSED struct capkm_window_query b_window_(struct gpu *g, uint64_t window)
+{
+	struct capkm_window_query q = { .size = sizeof(q), .window = window };
+	int rc = capkm_window_query(g->c, &q, &err);
+
+	if (rc)
+		t_die("window_query: %d (%s)", rc, err.text);
+	return q;
+}
+#define b_window(g, window) (T_AT, b_window_(g, window))
+
+static T_UNUSED struct capkm_domain_query b_domain_(struct gpu *g)
+{
+	return t_domain_query_(g->cl);
+}
+#define b_domain(g) (T_AT, b_domain_(g))
+
+/* Memory whose work counts as unconfirmed until somebody has waited for it. */
+static T_UNUSED uint64_t b_shared_(struct gpu *g, cu_stream s, uint32_t v)
+{
+	uint64_t m = 0;
+	int rc = capkm_cuda_alloc(g->b, BYTES, NULL, CAPKM_CUDA_MEMORY_F_EXPORT, &m, &err);
+
+	if (rc)
+		t_die("cuda_alloc: %d (%s)", rc, err.text);
+	c_write_(g, s, m, v);
+	return m;
+}
+#define b_shared(...) (T_AT, b_shared_(__VA_ARGS__))
+
+/* 1: clean, but not known to be done; 0: clean and known. */
+static T_UNUSED int b_pending_(struct gpu *g, uint64_t memory)
+{
+	struct capkm_claim claim = c_claim_(g, memory);
+	struct capkm_check_opts opts = CAPKM_OPTS(struct capkm_check_opts,
+		.flags = CAPKM_CHECK_F_CONFIRMED);
+	struct capkm_report r = { 0 };
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer, .reports = &r,
+					   .reports_len = 1);
+	int rc = capkm_check_with(g->c, &claim, 1, &opts, &a, &err);
+
+	if (rc || (a.out_result != CAPKM_CLEAN && a.out_result != CAPKM_PENDING))
+		t_die("check: %d, %s, kind %s (%s)", rc, capkm_result_name(a.out_result),
+		      capkm_kind_name(r.kind), (char *)r.text);
+	return a.out_result == CAPKM_PENDING;
+}
+#define b_is_pending(g, memory) ASSERT_EQ(1, (T_AT, b_pending_(g, memory)))
+#define b_is_confirmed(g, memory) ASSERT_EQ(0, (T_AT, b_pending_(g, memory)))
+
+/*
+ * After whatever went wrong: the stream does not capture, its slot has no window and no
+ * open scope, work runs on it, and it can be captured and replayed.
+ */
+static T_UNUSED void b_usable_(struct gpu *g, cu_stream s, const struct capkm_where *where)
+{
+	const struct capkm_stream_query q = b_slot_(g, where);
+	uint64_t m, graph;
+
+	if (cu_status(s) != CU_CAPTURE_NONE)
+		t_die("the stream captures: %d", cu_status(s));
+	if (q.out_state != CAPKM_WINDOW_NONE || q.out_scopes)
+		t_die("the slot has window %llu in state %s, %llu scopes", q.out_window,
+		      capkm_state_name(q.out_state), q.out_scopes);
+	m = c_new_(g, s, 5);
+	c_record_(g, s, NULL);
+	c_inc_(g, s, m);
+	graph = c_end_(g, s);
+	c_is_(g, s, m, 5);
+	c_replay_(g, s, graph);
+	c_replay_(g, s, graph);
+	c_is_(g, s, m, 7);
+	c_destroy_(g, graph);
+	c_free_(g, m);
+}
+#define b_usable(g, s, where) (T_AT, b_usable_(g, s, where))
+
+/* A graph of one kernel: to = from. */
+static T_UNUSED uint64_t b_graph_copy_(struct gpu *g, cu_stream s, uint64_t to, uint64_t from)
+{
+	c_record_(g, s, NULL);
+	c_copy_(g, s, to, from);
+	return c_end_(g, s);
+}
+#define b_graph_copy(...) (T_AT, b_graph_copy_(__VA_ARGS__))
+
+/* A call that fails with @rc and says @part. */
+#define FAILS(rc, part, call) do {					\
+	REFUSED(rc, call);						\
+	SAYS(part);							\
+} while (0)
+
+/* No capture was broken so far by anything. */
+#define NOTHING_BROKE() do {						\
+	char broke_[200] = "";						\
+									\
+	if (is_standin)							\
+		standin.broke(broke_, sizeof(broke_));			\
+	ASSERT_STREQ("", broke_);					\
+} while (0)
+
+#endif /* CAPKM_BRIDGE_H */

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One call of the driver fails, each that a capture and its graph make, one after the
+ * other. Whatever the bridge answers: the stream is usable afterwards, no capture stays open, the
+ * authority has no window and no graph too many, and what was recorded and will never
+ * run is not good.
+ */
+#include "bridge.h"
+
+/* What the story makes of its one buffer, which holds 5 before. */
+struct story {
+	int rc;
+	const char *step;
+	uint64_t graph;
+	bool recorded;		/* something was, that writes the buffer */
+};
+
+#define STEP(story, what) do {						\
+	(story)->step = #what;						\
+	(story)->rc = (what);						\
+	if ((story)->rc)						\
+		return;							\
+} while (0)
+
+/* A window with a launch, and a copy of host memory that is kept. */
+static void capture(struct gpu *g, cu_stream s, uint64_t m, uint64_t other, struct story *st)
+{
+	uint32_t words[WORDS] = { 0 };
+
+	STEP(st, capkm_cuda_graph_prepare(g->b, s, NULL, NULL, &err));
+	STEP(st, capkm_cuda_graph_begin(g->b, s, &err));
+	STEP(st, c_try_inc(g, s, m).rc);
+	st->recorded = true;
+	STEP(st, capkm_cuda_copy(g->b, s, WITH(struct capkm_cuda_copy, .to = other,
+		.from = (uintptr_t)words, .bytes = BYTES,
+		.flags = CAPKM_CUDA_COPY_F_OWN_COPY), NULL, &err));
+	STEP(st, capkm_cuda_graph_end(g->b, s, &st->graph, NULL, &err));
+}
+
+/* The same with two streams. */
+static void fork_story(struct gpu *g, cu_stream s, cu_stream t, uint64_t m, uint64_t other,
+		       cu_event e, struct story *st)
+{
+	STEP(st, capkm_cuda_graph_prepare(g->b, s, NULL, NULL, &err));
+	STEP(st, capkm_cuda_graph_begin(g->b, s, &err));
+	STEP(st, c_try_inc(g, s, m).rc);
+	st->recorded = true;
+	STEP(st, capkm_cuda_event_record(g->b, e, s, &err));
+	STEP(st, capkm_cuda_stream_wait(g->b, t, e, &err));
+	STEP(st, c_try_inc(g, t, other).rc);
+	STEP(st, capkm_cuda_event_record(g->b, e, t, &err));
+	STEP(st, capkm_cuda_stream_wait(g->b, s, e, &err));
+	STEP(st, capkm_cuda_graph_end(g->b, s, &st->graph, NULL, &err));
+}
+
+/* All that a window's calls may call. */
+static const char *const names[] = {
+	"cuStreamGetCaptureInfo", "cuStreamGetId", "cuStreamBeginCapture",
+	"cuStreamEndCapture", "cuThreadExchangeStreamCaptureMode", "cuLaunchKernel",
+	"cuMemcpyAsync", "cuUserObjectCreate", "cuGraphRetainUserObject",
+	"cuUserObjectRelease", "cuGraphGetNodes", "cuGraphNodeGetType",
+	"cuGraphKernelNodeGetParams", "cuGraphMemcpyNodeGetParams", "cuFuncGetParamInfo",
+	"cuGraphInstantiateWithFlags", "cuGraphUpload", "cuEventRecord",
+	"cuStreamWaitEvent", "cuGraphDestroy", "cuGraphExecDestroy",
+};
+
+/* How often the story calls @name; it is told once without a failure. */
+static uint64_t calls_of(struct gpu *g, cu_stream s, cu_stream t, uint64_t m, uint64_t other,
+			 cu_event e, const char *name)
+{
+	uint64_t before = standin.calls(name);
+	struct story st = { 0 };
+
+	if (e)
+		fork_story(g, s, t, m, other, e, &st);
+	else
+		capture(g, s, m, other, &st);
+	if (st.rc)
+		t_die("without a failure: %s: %d (%s)", st.step, st.rc, err.text);
+	before = standin.calls(name) - before;
+	c_destroy_(g, st.graph);
+	return before;
+}
+
+/* The m-th failure: what has to hold. */
+static void judge(struct gpu *g, cu_stream s, uint64_t m, struct story *st, const char *name,
+		  uint64_t n)
+{
+	struct capkm_report r = { 0 };
+
+	standin.fail(name, 0, 0);
+	if (st->rc && st->graph)
+		t_die("%s %" PRIu64 ": failed, and has a graph", name, n);
+	if (st->rc)
+		capkm_cuda_graph_abort(g->b, s, &err);
+	if (cu_status(s) != CU_CAPTURE_NONE)
+		t_die("%s %" PRIu64 ", at %s: the stream captures", name, n, st->step);
+	if (b_domain_(g).out_windows)
+		t_die("%s %" PRIu64 ", at %s: a window is left", name, n, st->step);
+	if (b_domain_(g).out_graphs != !!st->graph)
+		t_die("%s %" PRIu64 ", at %s: %llu graphs", name, n, st->step,
+		      b_domain_(g).out_graphs);
+	if (st->rc && st->recorded && c_check_(g, m, &r) != CAPKM_TAINTED)
+		t_die("%s %" PRIu64 ", at %s: what was recorded is good", name, n, st->step);
+	if (st->graph) {
+		c_write_(g, s, m, 5);
+		c_replay_(g, s, st->graph);
+		c_is_(g, s, m, 6);
+		c_destroy_(g, st->graph);
+	}
+	c_write_(g, s, m, 5);
+}
+
+static void all_failures(FIXTURE_DATA(bridge) *self, bool fork)
+{
+	struct gpu *g = &self->g;
+	cu_stream s = self->s, t = self->t;
+	uint64_t m = c_new(g, s, 5), other = c_new(g, s, 5);
+	cu_event e = fork ? c_event() : NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		uint64_t n, calls = calls_of(g, s, t, m, other, e, names[i]);
+
+		for (n = 1; n <= calls; n++) {
+			struct story st = { 0 };
+
+			c_write(g, s, other, 5);
+			standin.fail(names[i], n, 801);
+			if (fork)
+				fork_story(g, s, t, m, other, e, &st);
+			else
+				capture(g, s, m, other, &st);
+			judge(g, s, m, &st, names[i], n);
+			b_usable(g, s, &self->on_s);
+			b_usable(g, t, &self->on_t);
+		}
+	}
+}
+
+TEST_F(bridge, each_call_of_a_capture)
+{
+	ONLY_STANDIN();
+	all_failures(self, false);
+}
+
+TEST_F(bridge, each_call_of_a_fork)
+{
+	ONLY_STANDIN();
+	all_failures(self, true);
+}
+
+/* Outside of a window: the write is tainted with what the driver said, or there was none. */
+TEST_F(bridge, each_call_of_work)
+{
+	static const struct {
+		const char *name;
+		int code, rc;
+	} fails[] = {
+		{ "cuLaunchKernel", 1, -EINVAL },
+		{ "cuLaunchKernel", 701, -EREMOTEIO },
+		{ "cuLaunchKernel", 2, -ENOMEM },
+		{ "cuStreamGetCaptureInfo", 801, -EREMOTEIO },
+		{ "cuStreamGetId", 801, -EREMOTEIO },
+	};
+	G;
+	uint64_t m = c_new(g, s, 5);
+	struct capkm_report r;
+
+	ONLY_STANDIN();
+	for (size_t i = 0; i < ARRAY_SIZE(fails); i++) {
+		standin.fail(fails[i].name, 1, fails[i].code);
+		ASSERT_EQ(fails[i].rc, c_try_inc(g, s, m).rc);
+		ASSERT_EQ(fails[i].code, err.code);
+		SAYS(fails[i].name);
+		if (strcmp(fails[i].name, "cuLaunchKernel")) {
+			c_is(g, s, m, 5);
+			continue;
+		}
+		r = c_is_tainted(g, m, CAPKM_KIND_DRIVER);
+		ASSERT_EQ(fails[i].code, r.code);
+		HAS(r.text, "cuLaunchKernel");
+		ASSERT_STREQ("kernel", (char *)r.label);
+		c_write(g, s, m, 5);
+	}
+	b_usable(g, s, &self->on_s);
+}
+
+/* Allocations of memory: an error, and nothing is left of it. */
+TEST_F(bridge, allocation_fails)
+{
+	G;
+	uint64_t buffers = b_domain(g).out_buffers, m = 77;
+
+	ONLY_STANDIN();
+	standin.fail("cuMemAlloc", 1, 2);
+	REFUSED(-ENOMEM, capkm_cuda_alloc(g->b, BYTES, NULL, 0, &m, &err));
+	ASSERT_EQ(2, err.code);
+	ASSERT_EQ(77, m);
+	ASSERT_EQ(buffers, b_domain(g).out_buffers);
+	c_is(g, s, c_new(g, s, 4), 4);
+}
+
+CUDA_TEST_MAIN
