@@ -203,6 +203,10 @@ X(cuGraphMemcpyNodeGetParams, 10000, (cu_node node,			\
 X(cuGraphMemsetNodeGetParams, 10000, (cu_node node,			\
 				      struct cu_set_params *params))	\
 X(cuGraphChildGraphNodeGetGraph, 10000, (cu_node node, cu_graph *graph)) \
+X(cuGraphAddChildGraphNode, 10000, (cu_node *node, cu_graph graph,	\
+	const cu_node *dependencies, size_t len, cu_graph child))	\
+X(cuStreamUpdateCaptureDependencies, 11030, (cu_stream stream,		\
+	cu_node *dependencies, size_t len, unsigned int flags))		\
 X(cuUserObjectCreate, 11030, (cu_user_object *object, void *context,	\
 	void (*release)(void *), unsigned int references,		\
 	unsigned int flags))						\
@@ -245,6 +249,7 @@ struct cu_driver {
 };
 #undef CU_MEMBER
 
+#define CU_SET_CAPTURE_DEPENDENCIES	1u
 #define CU_EVENT_DISABLE_TIMING		2u
 #define CU_USER_OBJECT_NO_DESTRUCTOR_SYNC	1u
 #define CU_GRAPH_USER_OBJECT_MOVE	1u

@@ -283,6 +283,32 @@ static int add_child(struct capkm_cuda *cuda, struct window *w, struct graph *g)
 	return rc;
 }
 
+/*
+ * A launch into a capture breaks it, so the graph is added as a node, behind all that
+ * the stream has recorded so far. The driver copies it.
+ */
+static int add_node(struct capkm_cuda *cuda, const struct stream *s,
+		    const struct graph *g)
+{
+	const struct cu_driver *cu = &cuda->cu;
+	const cu_node *dependencies;
+	cu_graph graph;
+	cu_node node;
+	uint64_t id;
+	size_t n;
+	int status;
+	int result = cu->cuStreamGetCaptureInfo(s->handle, &status, &id, &graph,
+						&dependencies, &n);
+
+	if (!result)
+		result = cu->cuGraphAddChildGraphNode(&node, graph,
+						      dependencies, n, g->raw);
+	if (!result)
+		result = cu->cuStreamUpdateCaptureDependencies(s->handle, &node,
+			1, CU_SET_CAPTURE_DEPENDENCIES);
+	return result;
+}
+
 /* Into a capture: the graph becomes a node, with all that it reads and writes. */
 static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 		  const struct capture *capture, uint32_t *result,
@@ -290,10 +316,15 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 {
 	const struct capkm_scope_opts opts = CAPKM_OPTS(struct capkm_scope_opts,
 		.label = "graph");
-	struct collecting reads, writes = { .claims = NULL };
+	struct collecting reads = { .claims = NULL }, writes = reads;
 	struct capkm_scope scope;
-	int rc = claims_of(cuda, g->id, CAPKM_GRAPH_QUERY_F_INPUTS, &reads, err);
+	int rc;
 
+	if (!g->raw)
+		return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+			"graph_replay: graph %" PRIu64 " was captured by somebody else, who has the CUgraph; add it to the capture, and call window_record()",
+			g->id);
+	rc = claims_of(cuda, g->id, CAPKM_GRAPH_QUERY_F_INPUTS, &reads, err);
 	if (!rc)
 		rc = claims_of(cuda, g->id, 0, &writes, err);
 	if (!rc && add_child(cuda, capture->window, g))
@@ -307,9 +338,8 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 		*result = scope.result;
 		if (scope.id)
 			rc = capkm_work_end(cuda, s, &scope,
-					    cuda->cu.cuGraphLaunch(g->exec, s->handle),
-					    "graph_replay", "cuGraphLaunch",
-					    err);
+					    add_node(cuda, s, g), "graph_replay",
+					    "cuGraphAddChildGraphNode", err);
 	}
 	free(reads.claims);
 	free(writes.claims);
@@ -350,7 +380,7 @@ static int wait_for(struct capkm_cuda *cuda, struct graph *g,
 {
 	int mode, result;
 
-	if (!g->replayed)
+	if (!g->stream)
 		return 0;
 	mode = capkm_cu_relax(cuda);
 	result = g->unsure && !g->stream->unbound ?
@@ -455,7 +485,7 @@ int capkm_cuda_graph_destroy(struct capkm_cuda *cuda, uint64_t graph,
 		return rc;
 	if (capkm_cuda_graph_get(cuda, graph, "graph_destroy", &g, NULL))
 		return 0;
-	late = g->replayed && captures(cuda, g->stream);
+	late = g->stream && captures(cuda, g->stream);
 	if (unlist(cuda, g, late) && !late) {
 		rc = wait_for(cuda, g, err);
 		capkm_cuda_graph_put(cuda, g);

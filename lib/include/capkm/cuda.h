@@ -34,7 +34,9 @@ struct CUstream_st;
  * allocated here or adopted. Work takes device addresses; those in no buffer of the
  * bridge are an error. A call on a stream takes CUDA's handle; the calling thread's
  * current logical stream (capkm_stream_current()) is who does it: it owns the windows
- * that it prepares.
+ * that it prepares. A stream is unbound before it is destroyed: CUDA does not survive the
+ * use of a handle that is gone. When its handle has come back for another stream, that
+ * is noticed (-ESTALE).
  *
  * Scopes: a scope ends when the work is issued. The work is confirmed, or known to
  * have failed, at a synchronise through the bridge (capkm_cuda_stream_sync() and the
@@ -152,8 +154,8 @@ CAPKM_API int capkm_cuda_stream_bind(struct capkm_cuda *cuda,
 /**
  * capkm_cuda_stream_unbind() - forgets a stream
  * @cuda: bridge
- * @stream: CUDA's handle, before the stream is destroyed or, if it has no window,
- *	afterwards
+ * @stream: CUDA's handle, before the stream is destroyed or, if it has no window that
+ *	records, afterwards
  * @err: why not, or NULL
  *
  * Its window, if it has one, is aborted. Its slot is free for another stream once what
@@ -706,7 +708,7 @@ CAPKM_API int capkm_cuda_graph_abort(struct capkm_cuda *cuda,
 /**
  * capkm_cuda_graph_replay() - launches a graph
  * @cuda: bridge
- * @stream: a bound stream. If it records, the graph becomes a child node there, and
+ * @stream: a bound stream. If it records, the graph is added there as a child node, and
  *	what it reads and writes belongs to the window
  * @graph: id
  * @result: %CAPKM_CLEAN: launched. %CAPKM_SKIPPED: an input is tainted; or NULL
@@ -716,7 +718,8 @@ CAPKM_API int capkm_cuda_graph_abort(struct capkm_cuda *cuda,
  * If the driver refuses, all that the graph writes is tainted.
  *
  * Return: 0; -ENOENT (unknown or destroyed), -ESTALE (memory that it uses was freed, or
- * the pool was reset), -EINVAL (sealed without @exec), -EBUSY, errors of the driver
+ * the pool was reset), -EINVAL (sealed without @exec), -EBUSY, -EOPNOTSUPP (the stream
+ * records, and the graph was captured by somebody else), errors of the driver
  */
 CAPKM_API int capkm_cuda_graph_replay(struct capkm_cuda *cuda,
 				      struct CUstream_st *stream,
