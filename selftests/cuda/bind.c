@@ -198,24 +198,6 @@ TEST_F(bridge, handle_comes_back_recording)
 	CU(cuGraphDestroy(raw));
 }
 
-/* Destroyed while it records: the window is let go with the binding. */
-TEST_F(bridge, destroyed_while_recording)
-{
-	G;
-	uint64_t m = c_new(g, s, 5);
-	cu_stream u = c_stream(g);
-
-	ONLY_STANDIN();
-	c_record(g, u);
-	c_inc(g, u, m);
-	CU(cuStreamDestroy(u));
-	OK(capkm_cuda_stream_unbind(g->b, u, &err));
-	ASSERT_EQ(0, b_domain(g).out_windows);
-	c_is_tainted(g, m, CAPKM_KIND_ABORTED);
-	c_write(g, s, m, 5);
-	b_usable(g, s, &self->on_s);
-}
-
 /*
  * A slot that is bound anew: to wait for the new stream says nothing of what the old one
  * had issued.
