@@ -153,7 +153,7 @@ TEST_F(bridge, handle_comes_back)
 {
 	G;
 	uint64_t m = c_new(g, s, 5), graph = 77;
-	cu_stream u = c_stream(g), v = NULL;
+	cu_stream u = b_stream(g), v = NULL;
 	struct capkm_where where;
 
 	ONLY_STANDIN();
@@ -181,7 +181,7 @@ TEST_F(bridge, handle_comes_back)
 TEST_F(bridge, handle_comes_back_recording)
 {
 	G;
-	cu_stream u = c_stream(g), v = NULL;
+	cu_stream u = b_stream(g), v = NULL;
 	cu_graph raw = NULL;
 
 	ONLY_STANDIN();
@@ -206,7 +206,7 @@ TEST_F(bridge, slot_is_bound_anew)
 {
 	G;
 	uint64_t m = b_shared(g, s, 5);
-	cu_stream u = c_stream(g), v = NULL;
+	cu_stream u = b_stream(g), v = NULL;
 	struct capkm_where was, is;
 
 	was = c_bind(g, u);

@@ -36,6 +36,17 @@ FIXTURE_TEARDOWN(bridge)
 	const cu_stream t = self->t;					\
 	(void)g; (void)s; (void)t
 
+/* A stream that the test destroys itself. */
+static T_UNUSED cu_stream b_stream_(struct gpu *g)
+{
+	cu_stream s = NULL;
+
+	CU_DO(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	c_bind_(g, s);
+	return s;
+}
+#define b_stream(g) (T_AT, b_stream_(g))
+
 static T_UNUSED struct capkm_stream_query b_slot_(struct gpu *g, const struct capkm_where *where)
 {
 	struct capkm_stream_query q = {

@@ -877,7 +877,7 @@ TEST_F(bridge, destroyed_after_its_stream)
 {
 	G;
 	uint64_t m = c_new(g, s, 5), graph;
-	cu_stream other = c_stream(g);
+	cu_stream other = b_stream(g);
 
 	c_record(g, other);
 	c_inc(g, other, m);

@@ -247,6 +247,42 @@ TEST_F(bridge, refused_beside_foreign)
 	b_usable(g, s, &self->on_s);
 }
 
+/*
+ * What the bridge does elsewhere breaks no capture that somebody has begun, whatever its
+ * mode: it waits, captures, replays and gives graphs back on another stream.
+ */
+TEST_F(bridge, works_beside_a_capture)
+{
+	G;
+	uint64_t m = c_new(g, t, 0), graph, expected = 0;
+	cu_graph raw = NULL;
+	cu_event e = c_event();
+	int done;
+
+	for (int mode = CU_MODE_GLOBAL; mode <= CU_MODE_RELAXED; mode++) {
+		CU(cuStreamBeginCapture(s, mode));
+		c_inc(g, t, m);
+		c_sync(g, t);
+		c_event_record(g, e, t);
+		OK(capkm_cuda_event_query(g->b, e, &done, &err));
+		OK(capkm_cuda_event_sync(g->b, e, &err));
+		c_is(g, t, m, expected + 1);
+		c_record(g, t);
+		c_inc(g, t, m);
+		graph = c_end(g, t);
+		c_replay(g, t, graph);
+		c_destroy(g, graph);
+		expected += 2;
+		c_is(g, t, m, expected);
+		ASSERT_EQ(CU_CAPTURE_ACTIVE, cu_status(s)) {
+			TH_LOG("mode %d", mode);
+		}
+		CU(cuStreamEndCapture(s, &raw));
+		CU(cuGraphDestroy(raw));
+	}
+	NOTHING_BROKE();
+}
+
 /* C10, C50: allocations and frees of the bridge break no capture, whatever its mode. */
 TEST_F(bridge, memory_beside_a_capture)
 {
