@@ -411,6 +411,20 @@ static void undo(struct capkm_cuda *cuda, uint64_t from, uint64_t to)
 	}
 }
 
+/* The driver knows the range of pinned host memory, too. */
+static int check_device(struct capkm_cuda *cuda, uint64_t address,
+			struct capkm_error *err)
+{
+	unsigned int type = 0;
+	int result = cuda->cu.cuPointerGetAttribute(&type,
+		CU_POINTER_MEMORY_TYPE, address);
+
+	if (!result && type == CU_MEMORY_DEVICE)
+		return 0;
+	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"cuda_adopt: 0x%" PRIx64 " is not memory of a device", address);
+}
+
 int capkm_cuda_adopt(struct capkm_cuda *cuda, uint64_t address, uint64_t bytes,
 		     const char *label, uint32_t flags, struct capkm_error *err)
 {
@@ -422,6 +436,8 @@ int capkm_cuda_adopt(struct capkm_cuda *cuda, uint64_t address, uint64_t bytes,
 
 	if (!rc)
 		rc = check_flags(flags, call, err);
+	if (!rc)
+		rc = check_device(cuda, address, err);
 	if (!rc)
 		rc = cu_call(cuda, err, call, cuMemGetAddressRange, &base, &size,
 			     address);

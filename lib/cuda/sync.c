@@ -2,6 +2,7 @@
 /* Events and synchronisation: what was issued is known to be done, or to be lost. */
 #include "cuda.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 	struct capture capture;
 	uint64_t sequence;
 	struct stream *s;
-	int rc;
+	int mode, result, rc;
 
 	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
 	if (rc)
@@ -91,10 +92,13 @@ int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_stream_refuse(cuda, s, CAPKM_REFUSE_SYNC, call, err);
 	if (!rc)
 		rc = capkm_stream_sequence(cuda->c, &where, &sequence, err);
-	if (!rc)
-		rc = waited(cuda, s, sequence,
-			    cuda->cu.cuStreamSynchronize(s->handle), call,
+	if (!rc) {
+		mode = capkm_cu_relax(cuda);
+		result = cuda->cu.cuStreamSynchronize(s->handle);
+		capkm_cu_restore(cuda, mode);
+		rc = waited(cuda, s, sequence, result, call,
 			    "cuStreamSynchronize", err);
+	}
 	capkm_stream_put(cuda, s);
 	return rc;
 }
@@ -131,7 +135,7 @@ static int sync_all(struct capkm_cuda *cuda, struct stream *const *streams,
 {
 	struct capkm_where where;
 	uint32_t i;
-	int result, rc = 0;
+	int mode, result, rc = 0;
 
 	for (i = 0; i < len && !rc; i++) {
 		where = capkm_stream_place(streams[i]);
@@ -139,7 +143,9 @@ static int sync_all(struct capkm_cuda *cuda, struct stream *const *streams,
 	}
 	if (rc)
 		return rc;
+	mode = capkm_cu_relax(cuda);
 	result = cuda->cu.cuCtxSynchronize();
+	capkm_cu_restore(cuda, mode);
 	if (result && len)
 		capkm_cuda_notice(cuda, streams[0], result, "cuCtxSynchronize");
 	if (result)
@@ -289,7 +295,10 @@ static struct window *window_of(struct capkm_cuda *cuda, uint64_t id)
 	return NULL;
 }
 
-/* The driver makes the stream a part of the capture: so does the authority, before. */
+/*
+ * The driver makes the stream a part of the capture: so does the authority, before. An
+ * event of a capture that has ended would break the one that waits.
+ */
 static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 		struct capkm_error *err)
 {
@@ -303,9 +312,12 @@ static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	if (w)
 		w->refs++;
 	pthread_mutex_unlock(&cuda->lock);
-	rc = w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
-	if (w)
-		capkm_window_put(cuda, w);
+	if (!w)
+		return !id ? 0 : capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_stream_wait: the event was recorded in window %" PRIu64 ", which has ended",
+			id);
+	rc = own ? 0 : capkm_stream_join(cuda, s, w, err);
+	capkm_window_put(cuda, w);
 	return rc;
 }
 

@@ -239,6 +239,16 @@ static bool is_retained(const struct walk *w, uint64_t address, uint64_t bytes)
 			   address, bytes);
 }
 
+/* A side of unified addressing may be anything. */
+static bool is_device(struct capkm_cuda *cuda, uint64_t address)
+{
+	unsigned int type = 0;
+
+	return !cuda->cu.cuPointerGetAttribute(&type, CU_POINTER_MEMORY_TYPE,
+					       address) &&
+	       type == CU_MEMORY_DEVICE;
+}
+
 /* Either side: known device memory, host memory that is retained or not, arrays. */
 static int see_side(struct walk *w, const struct cu_copy_side *s,
 		    const struct cu_copy_params *p)
@@ -253,7 +263,7 @@ static int see_side(struct walk *w, const struct cu_copy_side *s,
 	if (s->type != CU_MEMORY_HOST &&
 	    capkm_cuda_buffer_at(w->cuda, at, &rest))
 		return see(w, at);
-	if (s->type == CU_MEMORY_DEVICE)
+	if (s->type == CU_MEMORY_DEVICE || is_device(w->cuda, at))
 		return 0;	/* of nobody that the bridge knows */
 	if (extent(s, p) && !is_retained(w, at, extent(s, p)))
 		w->found->host_unchecked++;

@@ -447,7 +447,8 @@ CAPKM_API int capkm_cuda_launch(struct capkm_cuda *cuda,
  * @retry_ms: see struct capkm_scope_opts
  * @release: in a window: called once, with @context, when no replay can need the host
  *	memory any more; the memory is the graph's until then. It is called by a thread
- *	of the driver, and must not call CUDA or the bridge. If the copy is not recorded
+ *	of the driver, or within a call that ends or destroys the graph, and must not call
+ *	CUDA or the bridge. If the copy is not recorded
  *	(an error, or another result than %CAPKM_CLEAN) it is not called, and the memory
  *	stays the caller's. Or NULL
  * @context: its argument
