@@ -2,6 +2,7 @@
 /* Drivers, contexts, devices and streams: which one a handle means. */
 #include "bridge.h"
 
+#include <limits.h>
 #include <pthread.h>
 
 /* No driver, or none that we can use, is said so. */
@@ -24,7 +25,28 @@ TEST_F(bridge, no_driver)
 	t_close(cl);
 }
 
+/* One of before CUDA 12, and one that says that it is 12 and is not. */
 TEST_F(bridge, too_old_a_driver)
+{
+	G;
+	struct cl *cl = c_client(0);
+	struct capkm_cuda *b = NULL;
+	char file[PATH_MAX + 32] = "";
+
+	ASSERT_LT(0, readlink("/proc/self/exe", file, PATH_MAX));
+	strcpy(strrchr(file, '/'), "/old/libcuda.so.1");
+	setenv("OLD_CUDA_VERSION", "11080", 1);
+	FAILS(-EPROTONOSUPPORT, "CUDA 11.8", capkm_cuda_open(cl->c,
+		WITH(struct capkm_cuda_opts, .library = file), &b, &err));
+	SAYS("CUDA 12.0 or newer");
+	setenv("OLD_CUDA_VERSION", "12000", 1);
+	FAILS(-EPROTONOSUPPORT, "lacks cuGetProcAddress", capkm_cuda_open(cl->c,
+		WITH(struct capkm_cuda_opts, .library = file), &b, &err));
+	t_close(cl);
+}
+
+/* A driver that does not start. */
+TEST_F(bridge, driver_does_not_start)
 {
 	G;
 	struct cl *cl = c_client(0);
