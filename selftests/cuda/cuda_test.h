@@ -61,8 +61,6 @@ X(cuMemGetAllocationGranularity, 10020, (size_t *bytes,			\
 X(cuGraphCreate, 10000, (cu_graph *graph, unsigned int flags))		\
 X(cuGraphAddEmptyNode, 10000, (cu_node *node, cu_graph graph,		\
 	const cu_node *dependencies, size_t len))			\
-X(cuGraphAddChildGraphNode, 10000, (cu_node *node, cu_graph graph,	\
-	const cu_node *dependencies, size_t len, cu_graph child))	\
 O(cuStreamGetDevice, 12080, (cu_stream stream, cu_device *device))
 
 #define CU_MEMBER(name, version, args) int (*name) args;
