@@ -116,7 +116,9 @@ static const char *const of_no_context[] = {
 	"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid",
 	"cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent",
 	"cuCtxSetCurrent", "cuCtxGetDevice", "cuCtxGetId",
-	"cuThreadExchangeStreamCaptureMode", NULL
+	"cuDevicePrimaryCtxRelease", "cuThreadExchangeStreamCaptureMode",
+	"cuPointerGetAttribute", "cuUserObjectCreate", "cuUserObjectRelease",
+	"cuGraphRetainUserObject", "cuGraphDestroy", "cuGraphExecDestroy", NULL
 };
 
 static int may_call(const char *name)
@@ -132,24 +134,68 @@ static int may_call(const char *name)
 	return 0;
 }
 
+/* What the thread does at the moment. */
+static __thread const char *calling;
+static __thread bool calls_back;
+
+void gone(const char *what, const void *handle)
+{
+	fflush(stdout);
+	fprintf(stderr, "# stand-in: %s: there is no such %s any more: %p\n",
+		calling ? calling : "a thread", what, handle);
+	abort();
+}
+
+void callback(void (*fn)(void *), void *context)
+{
+	calls_back = true;
+	fn(context);
+	calls_back = false;
+}
+
 int enter(const char *name)
 {
 	int rc;
 
 	if (forked)
 		return NOT_INITIALIZED;
+	if (calls_back)
+		return NOT_PERMITTED;
+	calling = name;
 	pthread_mutex_lock(&lock);
 	rc = wished(name, ++count_of(name)->calls);
 	if (!rc)
 		rc = may_call(name);
-	if (rc)
+	if (rc) {
+		calling = NULL;
 		pthread_mutex_unlock(&lock);
+	}
 	return rc;
 }
 
+/* Callbacks that wait for the end of the call, or for a thread of their own. */
+struct later {
+	STAILQ_ENTRY(later) next;
+	void (*fn)(void *);
+	void *context;
+};
+STAILQ_HEAD(laters, later);
+
+static struct laters waiting = STAILQ_HEAD_INITIALIZER(waiting);
+static pthread_cond_t to_call = PTHREAD_COND_INITIALIZER;
+static __thread struct later *at_end;
+
 int leave(int rc)
 {
+	struct later *l;
+
+	calling = NULL;
 	pthread_mutex_unlock(&lock);
+	while ((l = at_end)) {
+		at_end = STAILQ_NEXT(l, next);
+		callback(l->fn, l->context);
+		free(l);
+	}
 	return rc;
 }
 
@@ -283,14 +329,6 @@ int cuGetProcAddress_v2(const char *name, void **out, int version,
 
 /* callbacks */
 
-struct later {
-	STAILQ_ENTRY(later) next;
-	void (*fn)(void *);
-	void *context;
-};
-static STAILQ_HEAD(, later) waiting = STAILQ_HEAD_INITIALIZER(waiting);
-static pthread_cond_t to_call = PTHREAD_COND_INITIALIZER;
-
 static void *call_them(void *unused)
 {
 	struct later *l;
@@ -304,7 +342,7 @@ static void *call_them(void *unused)
 		}
 		STAILQ_REMOVE_HEAD(&waiting, next);
 		pthread_mutex_unlock(&lock);
-		l->fn(l->context);
+		callback(l->fn, l->context);
 		free(l);
 		pthread_mutex_lock(&lock);
 	}
@@ -319,6 +357,11 @@ void call_later(void (*fn)(void *), void *context)
 
 	l->fn = fn;
 	l->context = context;
+	if (calling) {
+		STAILQ_NEXT(l, next) = at_end;
+		at_end = l;
+		return;
+	}
 	STAILQ_INSERT_TAIL(&waiting, l, next);
 	if (!runs && !pthread_create(&thread, NULL, call_them, NULL))
 		runs = !pthread_detach(thread);

@@ -73,12 +73,20 @@ struct capture *implicit(cu_context context)
 	return NULL;
 }
 
+int implicit_use(struct stream *s, const char *name)
+{
+	struct capture *c = s->legacy ? implicit(s->context) : NULL;
+
+	if (!c)
+		return 0;
+	invalidate(c, name);
+	return IMPLICIT;
+}
+
 int forbidden(struct stream *s, const char *name)
 {
 	if (!s->capture)
 		return 0;
-	if (s->capture->status == CU_CAPTURE_INVALIDATED)
-		return INVALIDATED;
 	invalidate(s->capture, name);
 	return UNSUPPORTED;
 }
@@ -118,7 +126,7 @@ void capture_end(struct capture *c)
 	free(c);
 }
 
-/* The stream is destroyed. */
+/* The stream is destroyed. What it has recorded still has to be joined. */
 void capture_leave(struct stream *s)
 {
 	struct capture *c = s->capture;
@@ -128,7 +136,6 @@ void capture_leave(struct stream *s)
 		capture_end(c);
 	} else {
 		s->capture = NULL;
-		invalidate(c, "cuStreamDestroy");
 	}
 }
 
@@ -276,5 +283,33 @@ CALL(cuStreamGetCaptureInfo, (cu_stream stream, int *status, uint64_t *id,
 		*dependencies = s->ends;
 	if (len)
 		*len = s->ends_len;
+	return 0;
+}
+
+#define SET_DEPENDENCIES	1u
+
+CALL(cuStreamUpdateCaptureDependencies, (cu_stream stream, cu_node *dependencies,
+					 size_t len, unsigned int flags),
+     (stream, dependencies, len, flags))
+{
+	struct stream *s;
+	cu_node *all;
+	size_t n;
+	int rc = stream_of(stream, &s);
+
+	if (!rc && !s->capture)
+		rc = ILLEGAL_STATE;
+	if (!rc && s->capture->status == CU_CAPTURE_INVALIDATED)
+		rc = INVALIDATED;
+	if (rc)
+		return rc;
+	n = flags & SET_DEPENDENCIES ? 0 : s->ends_len;
+	all = calloc(n + len + 1, sizeof(*all));
+	if (n)
+		memcpy(all, s->ends, n * sizeof(*all));
+	if (len)
+		memcpy(all + n, dependencies, len * sizeof(*all));
+	set_ends(s, all, n + len);
+	free(all);
 	return 0;
 }

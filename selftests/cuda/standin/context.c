@@ -49,14 +49,13 @@ static cu_context context_new(int device)
 	return c;
 }
 
-static int context_end(cu_context c)
+static void context_end(cu_context c)
 {
-	int rc = drain(c);
-
+	drain(c);
 	c->dead = true;
 	streams_end(c);
+	events_end(c);
 	memory_end(c);
-	return rc;
 }
 
 CALL(cuDeviceGetCount, (int *count), (count))
@@ -91,6 +90,8 @@ CALL(cuDevicePrimaryCtxRetain, (cu_context *context, cu_device device),
 {
 	if (device < 0 || device >= devices)
 		return INVALID_DEVICE;
+	if (primary[device] && primary[device]->lost)
+		return primary[device]->lost;
 	if (primary[device] && primary[device]->users) {
 		primary[device]->users++;
 	} else {
@@ -107,7 +108,9 @@ CALL(cuDevicePrimaryCtxRelease, (cu_device device), (device))
 		return INVALID_DEVICE;
 	if (!primary[device] || !primary[device]->users)
 		return CU_INVALID_CONTEXT;
-	return --primary[device]->users ? 0 : context_end(primary[device]);
+	if (!--primary[device]->users)
+		context_end(primary[device]);
+	return 0;
 }
 
 CALL(cuCtxCreate, (cu_context *context, unsigned int flags, cu_device device),

@@ -14,6 +14,16 @@ static bool exists(cu_event event)
 	return false;
 }
 
+/* NULL is an error, what was destroyed is a crash. */
+static int check_event(cu_event event)
+{
+	if (!event)
+		return CU_INVALID_HANDLE;
+	if (!exists(event))
+		gone("event", event);
+	return 0;
+}
+
 static void forget(cu_event e)
 {
 	if (e->stream)
@@ -33,18 +43,36 @@ CALL(cuEventCreate, (cu_event *event, unsigned int flags), (event, flags))
 	if (rc)
 		return rc;
 	*event = calloc(1, sizeof(**event));
+	(*event)->context = context;
 	SLIST_INSERT_HEAD(&events, *event, next);
 	return 0;
 }
 
-CALL(cuEventDestroy, (cu_event event), (event))
+static void end(cu_event event)
 {
-	if (!exists(event))
-		return CU_INVALID_HANDLE;
 	forget(event);
 	SLIST_REMOVE(&events, event, CUevent_st, next);
 	free(event);
-	return 0;
+}
+
+void events_end(cu_context context)
+{
+	cu_event e, next;
+
+	for (e = SLIST_FIRST(&events); e; e = next) {
+		next = SLIST_NEXT(e, next);
+		if (e->context == context)
+			end(e);
+	}
+}
+
+CALL(cuEventDestroy, (cu_event event), (event))
+{
+	int rc = check_event(event);
+
+	if (!rc)
+		end(event);
+	return rc;
 }
 
 static void record_in_capture(cu_event e, struct stream *s)
@@ -59,16 +87,12 @@ static void record_in_capture(cu_event e, struct stream *s)
 CALL(cuEventRecord, (cu_event event, cu_stream stream), (event, stream))
 {
 	struct stream *s;
-	struct capture *c;
 	int rc = stream_of(stream, &s);
 
-	if (!rc && !exists(event))
-		rc = CU_INVALID_HANDLE;
-	c = !rc && s->legacy ? implicit(s->context) : NULL;
-	if (c) {
-		invalidate(c, "cuEventRecord");
-		return IMPLICIT;
-	}
+	if (!rc)
+		rc = check_event(event);
+	if (!rc)
+		rc = implicit_use(s, "cuEventRecord");
 	if (!rc && s->capture && s->capture->status == CU_CAPTURE_INVALIDATED)
 		rc = INVALIDATED;
 	if (rc)
@@ -90,15 +114,18 @@ static int captured(cu_event e, const char *name)
 
 	if (!e->capture)
 		return 0;
-	if (c)
-		invalidate(c, name);
+	if (!c)
+		return CU_INVALID_VALUE;	/* one that has ended */
+	invalidate(c, name);
 	return CAPTURED_EVENT;
 }
 
 static int check(cu_event e, const char *name)
 {
-	int rc = exists(e) ? captured(e, name) : CU_INVALID_HANDLE;
+	int rc = check_event(e);
 
+	if (!rc)
+		rc = captured(e, name);
 	if (!rc)
 		rc = unsafe(name);
 	if (!rc && e->stream)
@@ -149,8 +176,11 @@ static int wait_in_capture(struct stream *s, cu_event e)
 {
 	struct capture *c = capture_by_id(e->capture);
 
-	if (!c)
-		return CAPTURED_EVENT;	/* of one that has ended */
+	if (!c) {
+		if (s->capture)
+			invalidate(s->capture, "cuStreamWaitEvent");
+		return CU_INVALID_VALUE;	/* of one that has ended */
+	}
 	if (c->status == CU_CAPTURE_INVALIDATED)
 		return INVALIDATED;
 	if (s->capture && s->capture != c) {
@@ -169,8 +199,8 @@ CALL(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags),
 	struct stream *s;
 	int rc = stream_of(stream, &s);
 
-	if (!rc && !exists(event))
-		rc = CU_INVALID_HANDLE;
+	if (!rc)
+		rc = check_event(event);
 	if (!rc && s->capture && s->capture->status == CU_CAPTURE_INVALIDATED)
 		rc = INVALIDATED;
 	if (rc)

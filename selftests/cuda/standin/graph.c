@@ -280,21 +280,20 @@ CALL(cuGraphKernelNodeGetParams, (cu_node node, struct cu_kernel_params *params)
 	*params = (struct cu_kernel_params){
 		.func = a->kernel.function, .shared = a->kernel.shared,
 		.params = a->kernel.params, .extra = a->kernel.extra,
+		.context = a->kernel.function->context,
 	};
 	memcpy(params->grid, a->kernel.grid, sizeof(params->grid));
 	memcpy(params->block, a->kernel.block, sizeof(params->block));
 	return 0;
 }
 
-static void side(struct cu_copy_side *side, cu_address address, size_t bytes,
-		 bool unified)
+static void side(struct cu_copy_side *side, cu_address address, bool unified)
 {
 	const bool device = on_device(address);
 
 	*side = (struct cu_copy_side){
 		.type = unified ? CU_MEMORY_UNIFIED :
 			device ? CU_MEMORY_DEVICE : CU_MEMORY_HOST,
-		.pitch = bytes, .height = 1,
 	};
 	if (unified || device)
 		side->device = address;
@@ -312,8 +311,8 @@ CALL(cuGraphMemcpyNodeGetParams, (cu_node node, struct cu_copy_params *params),
 	*params = (struct cu_copy_params){
 		.width_bytes = a->copy.bytes, .height = 1, .depth = 1,
 	};
-	side(&params->from, a->copy.from, a->copy.bytes, a->copy.unified);
-	side(&params->to, a->copy.to, a->copy.bytes, a->copy.unified);
+	side(&params->from, a->copy.from, a->copy.unified);
+	side(&params->to, a->copy.to, a->copy.unified);
 	return 0;
 }
 
@@ -367,8 +366,11 @@ CALL(cuGraphInstantiateWithFlags, (cu_exec *exec, cu_graph graph,
 	int rc = is_graph(graph) ? unsafe("cuGraphInstantiate") :
 				   CU_INVALID_VALUE;
 
+	if (!rc && graph->instantiated && first_of(graph, CU_NODE_MEM_ALLOC))
+		rc = CU_NOT_SUPPORTED;
 	if (rc)
 		return rc;
+	graph->instantiated = true;
 	e = calloc(1, sizeof(*e));
 	e->body = body_new(graph);
 	SLIST_INSERT_HEAD(&execs, e, next);
@@ -378,8 +380,10 @@ CALL(cuGraphInstantiateWithFlags, (cu_exec *exec, cu_graph graph,
 
 CALL(cuGraphExecDestroy, (cu_exec exec), (exec))
 {
-	if (!is_exec(exec))
-		return CU_INVALID_VALUE;
+	int rc = is_exec(exec) ? unsafe("cuGraphExecDestroy") : CU_INVALID_VALUE;
+
+	if (rc)
+		return rc;
 	SLIST_REMOVE(&execs, exec, CUgraphExec_st, next);
 	body_put(exec->body);
 	if (exec->stream)
@@ -429,19 +433,6 @@ CALL(cuGraphUpload, (cu_exec exec, cu_stream stream), (exec, stream))
 	return rc ? rc : forbidden(s, "cuGraphUpload");
 }
 
-/* Memory that the graph allocates and does not free: is it still there? */
-static bool has_memory(cu_graph graph)
-{
-	cu_node node;
-
-	TAILQ_FOREACH(node, &graph->nodes, next)
-		if (node->action.type == CU_NODE_MEM_ALLOC &&
-		    chunk_at(node->action.address) &&
-		    chunk_at(node->action.address)->kind == ASYNC)
-			return true;
-	return false;
-}
-
 static bool frees(cu_graph graph, cu_address address)
 {
 	cu_node node;
@@ -453,46 +444,41 @@ static bool frees(cu_graph graph, cu_address address)
 	return false;
 }
 
-/* A graph that frees all that it allocates can be launched again. */
-static int may_launch(struct body *body)
+/*
+ * Memory that a graph allocates and does not free is there after the launch, and in the
+ * way of the next one until somebody frees it. @hold: it is launched.
+ */
+static bool is_blocked(cu_graph graph, bool hold)
 {
+	struct chunk *c;
 	cu_node node;
 
-	if (!body->launched || !has_memory(body->graph))
-		return 0;
-	TAILQ_FOREACH(node, &body->graph->nodes, next)
-		if (node->action.type == CU_NODE_MEM_ALLOC &&
-		    !frees(body->graph, node->action.address))
-			return CU_INVALID_VALUE;
-	return 0;
-}
-
-static int launch_in_capture(cu_exec exec, struct stream *s)
-{
-	struct action a = { .type = CU_NODE_GRAPH };
-
-	a.graph = graph_copy(exec->body->graph);
-	a.graph->child = true;
-	return issue(s, &a, "cuGraphLaunch");
+	TAILQ_FOREACH(node, &graph->nodes, next) {
+		if (node->action.type != CU_NODE_MEM_ALLOC ||
+		    frees(graph, node->action.address))
+			continue;
+		c = chunk_at(node->action.address);
+		if (c && c->held && !hold)
+			return true;
+		if (c && hold)
+			c->held = true;
+	}
+	return false;
 }
 
 CALL(cuGraphLaunch, (cu_exec exec, cu_stream stream), (exec, stream))
 {
 	struct stream *s;
 	struct op *op;
-	struct capture *c;
 	int rc = is_exec(exec) ? stream_of(stream, &s) : CU_INVALID_VALUE;
 
-	if (rc)
-		return rc;
-	if (s->capture)
-		return launch_in_capture(exec, s);
-	c = s->legacy ? implicit(s->context) : NULL;
-	if (c) {
-		invalidate(c, "cuGraphLaunch");
-		return IMPLICIT;
-	}
-	rc = may_launch(exec->body);
+	/* It does not become a node. */
+	if (!rc)
+		rc = forbidden(s, "cuGraphLaunch");
+	if (!rc)
+		rc = implicit_use(s, "cuGraphLaunch");
+	if (!rc && is_blocked(exec->body->graph, false))
+		rc = CU_INVALID_VALUE;
 	/* One after the other, whatever stream they are launched on. */
 	if (!rc && exec->stream)
 		rc = enqueue_wait(s, exec->stream, exec->sequence);
@@ -501,10 +487,10 @@ CALL(cuGraphLaunch, (cu_exec exec, cu_stream stream), (exec, stream))
 	op = calloc(1, sizeof(*op));
 	op->body = exec->body;
 	op->body->refs++;
-	op->body->launched = true;
 	rc = enqueue(s, op);
 	if (rc)
 		return rc;
+	is_blocked(exec->body->graph, true);
 	if (exec->stream)
 		stream_put(exec->stream);
 	exec->stream = stream_get(s);

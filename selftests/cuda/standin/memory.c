@@ -194,13 +194,15 @@ CALL(cuMemFree, (cu_address address), (address))
 
 	if (rc || !address)
 		return rc;
-	c = begins_at(address, 1u << DEVICE | 1u << ASYNC);
-	if (!c)
+	c = begins_at(address, 1u << DEVICE | 1u << ASYNC | 1u << ABSENT);
+	if (!c || (c->kind == ABSENT && !c->held))
 		return CU_INVALID_VALUE;
 	rc = c->context->lost ? c->context->lost : drain(c->context);
 	c = rc ? NULL : begins_at(address, 1u << DEVICE | 1u << ASYNC);
-	if (c)
+	if (c) {
+		c->held = false;
 		device_free(c);
+	}
 	return rc;
 }
 
@@ -212,6 +214,8 @@ CALL(cuMemAllocAsync, (cu_address *address, size_t bytes, cu_stream stream),
 	struct chunk *c;
 	int rc = stream_of(stream, &s);
 
+	if (!rc)
+		rc = s->capture ? 0 : unsafe("cuMemAllocAsync");
 	if (!rc)
 		rc = device_alloc(s->context, bytes, s->capture ? ABSENT : ASYNC,
 				  &c);
@@ -229,13 +233,20 @@ CALL(cuMemFreeAsync, (cu_address address, cu_stream stream), (address, stream))
 {
 	struct action a = { .type = CU_NODE_MEM_FREE };
 	struct stream *s;
+	struct chunk *c;
 	int rc = stream_of(stream, &s);
 
-	if (!rc && !begins_at(address, 1u << DEVICE | 1u << ASYNC |
-			      (s->capture ? 1u << ABSENT : 0)))
-		rc = CU_INVALID_VALUE;
+	if (!rc && !s->capture)
+		rc = unsafe("cuMemFreeAsync");
+	if (rc)
+		return rc;
+	c = begins_at(address, 1u << DEVICE | 1u << ASYNC | 1u << ABSENT);
+	if (!c || (c->kind == ABSENT && !s->capture && !c->held))
+		return CU_INVALID_VALUE;
+	if (!s->capture)
+		c->held = false;
 	a.address = address;
-	return rc ? rc : issue(s, &a, "cuMemFreeAsync");
+	return issue(s, &a, "cuMemFreeAsync");
 }
 
 int run_alloc(cu_address address)
@@ -297,6 +308,14 @@ CALL(cuMemFreeHost, (void *address), (address))
 
 /* what there is */
 
+struct reservation {
+	SLIST_ENTRY(reservation) next;
+	cu_address address;
+	size_t bytes;
+};
+static SLIST_HEAD(, reservation) reservations =
+	SLIST_HEAD_INITIALIZER(reservations);
+
 CALL(cuMemGetAddressRange, (cu_address *base, size_t *bytes, cu_address address),
      (base, bytes, address))
 {
@@ -311,8 +330,27 @@ CALL(cuMemGetAddressRange, (cu_address *base, size_t *bytes, cu_address address)
 	return 0;
 }
 
+/* A reservation is one range, however many chunks are mapped in it. */
+static void range_of(const struct chunk *c, cu_address *start, size_t *bytes)
+{
+	struct reservation *r;
+
+	*start = c->address;
+	*bytes = c->bytes;
+	SLIST_FOREACH(r, &reservations, next)
+		if (r->address <= c->address &&
+		    c->address < r->address + r->bytes) {
+			*start = r->address;
+			*bytes = r->bytes;
+		}
+}
+
 static int attribute(const struct chunk *c, void *value, int attribute)
 {
+	cu_address start;
+	size_t bytes;
+
+	range_of(c, &start, &bytes);
 	static int pool;	/* its address stands for one */
 
 	switch (attribute) {
@@ -330,10 +368,10 @@ static int attribute(const struct chunk *c, void *value, int attribute)
 		*(unsigned int *)value = c->kind == DEVICE;
 		return 0;
 	case CU_POINTER_RANGE_START:
-		*(cu_address *)value = c->address;
+		*(cu_address *)value = start;
 		return 0;
 	case CU_POINTER_RANGE_SIZE:
-		*(size_t *)value = c->bytes;
+		*(size_t *)value = bytes;
 		return 0;
 	case CU_POINTER_MEMPOOL:
 		*(void **)value = c->kind == ASYNC ? &pool : NULL;
@@ -408,16 +446,16 @@ CALL(cuMemcpyDtoHAsync, (void *to, cu_address from, size_t bytes, cu_stream stre
 		    "cuMemcpyDtoHAsync");
 }
 
-/* In the order of the legacy stream, but it does not care for captures as that does. */
+/* On the legacy stream, and done when it returns. */
 static int copy_now(cu_address to, cu_address from, size_t bytes, const char *name)
 {
 	struct action a = { .type = CU_NODE_MEMCPY };
 	struct stream *s;
 	struct op *op;
-	int rc = unsafe(name);
+	int rc = stream_of(CU_STREAM_IS_LEGACY, &s);
 
 	if (!rc)
-		rc = stream_of(CU_STREAM_IS_LEGACY, &s);
+		rc = implicit_use(s, name);
 	if (rc)
 		return rc;
 	a.copy.to = to;
@@ -538,7 +576,7 @@ CALL(cuMemCreate, (unsigned long long *handle, size_t bytes,
 		   unsigned long long flags), (handle, bytes, prop, flags))
 {
 	struct cu_allocation_prop p = { .type = 0 };
-	int fd, rc = unsafe("cuMemCreate");
+	int fd, rc = 0;
 
 	memcpy(&p, prop, offsetof(struct cu_allocation_prop, room));
 	if (!rc && (!bytes || bytes % GRANULARITY || p.type != 1))
@@ -628,6 +666,7 @@ CALL(cuMemAddressReserve, (cu_address *address, size_t bytes, size_t alignment,
 			   cu_address hint, unsigned long long flags),
      (address, bytes, alignment, hint, flags))
 {
+	struct reservation *r;
 	char *at;
 
 	if (!bytes || bytes % GRANULARITY || alignment > GRANULARITY)
@@ -640,12 +679,37 @@ CALL(cuMemAddressReserve, (cu_address *address, size_t bytes, size_t alignment,
 	munmap(at, *address - (uintptr_t)at);
 	munmap(pointer(*address + bytes),
 	       (uintptr_t)at + GRANULARITY - *address);
+	r = calloc(1, sizeof(*r));
+	r->address = *address;
+	r->bytes = bytes;
+	SLIST_INSERT_HEAD(&reservations, r, next);
 	return 0;
+}
+
+static bool chunk_between(cu_address address, size_t bytes)
+{
+	struct chunk *c;
+
+	SLIST_FOREACH(c, &chunks, next)
+		if (c->address < address + bytes &&
+		    address < c->address + c->bytes)
+			return true;
+	return false;
 }
 
 CALL(cuMemAddressFree, (cu_address address, size_t bytes), (address, bytes))
 {
-	return munmap(pointer(address), bytes) ? CU_INVALID_VALUE : 0;
+	struct reservation *r;
+
+	SLIST_FOREACH(r, &reservations, next)
+		if (r->address == address && r->bytes == bytes)
+			break;
+	if (!r || chunk_between(address, bytes))
+		return CU_INVALID_VALUE;
+	SLIST_REMOVE(&reservations, r, reservation, next);
+	free(r);
+	munmap(pointer(address), bytes);
+	return 0;
 }
 
 CALL(cuMemMap, (cu_address address, size_t bytes, size_t offset,
@@ -712,6 +776,16 @@ struct told {
 };
 _Static_assert(sizeof(struct told) <= sizeof(struct cu_ipc_handle), "it fits");
 
+static bool ipc_here;
+
+EXPORT void capkm_standin_ipc_here(int on);
+void capkm_standin_ipc_here(int on)
+{
+	pthread_mutex_lock(&lock);
+	ipc_here = on;
+	pthread_mutex_unlock(&lock);
+}
+
 CALL(cuIpcGetMemHandle, (struct cu_ipc_handle *handle, cu_address address),
      (handle, address))
 {
@@ -739,6 +813,9 @@ CALL(cuIpcOpenMemHandle, (cu_address *address, struct cu_ipc_handle handle,
 	int fd, rc = need_context(&context);
 
 	memcpy(&t, &handle, sizeof(t));
+	/* A process cannot open what is its own. */
+	if (!rc && t.pid == getpid() && !ipc_here)
+		rc = CU_INVALID_CONTEXT;
 	if (!rc && flags != CU_IPC_LAZY_PEER_ACCESS)
 		rc = CU_INVALID_VALUE;
 	if (rc)

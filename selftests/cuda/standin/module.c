@@ -5,6 +5,7 @@
 struct module {
 	SLIST_HEAD(, CUfunc_st) functions;
 	const struct standin_image *image;
+	cu_context context;
 };
 
 CALL(cuModuleLoadData, (void **module, const void *image), (module, image))
@@ -13,14 +14,13 @@ CALL(cuModuleLoadData, (void **module, const void *image), (module, image))
 	struct module *m;
 	int rc = need_context(&context);
 
-	if (!rc)
-		rc = unsafe("cuModuleLoadData");
 	if (!rc && memcmp(image, STANDIN_MAGIC, sizeof(STANDIN_MAGIC)))
 		rc = INVALID_IMAGE;
 	if (rc)
 		return rc;
 	m = calloc(1, sizeof(*m));
 	m->image = image;
+	m->context = context;
 	*module = m;
 	return 0;
 }
@@ -29,7 +29,10 @@ CALL(cuModuleUnload, (void *module), (module))
 {
 	struct module *m = module;
 	cu_function f;
+	int rc = unsafe("cuModuleUnload");
 
+	if (rc)
+		return rc;
 	while ((f = SLIST_FIRST(&m->functions))) {
 		SLIST_REMOVE_HEAD(&m->functions, next);
 		free(f);
@@ -65,7 +68,7 @@ CALL(cuModuleGetFunction, (cu_function *function, void *module, const char *name
 		return NOT_FOUND;
 	f = calloc(1, sizeof(*f));
 	f->kernel = k;
-	f->module = m;
+	f->context = m->context;
 	lay_out(f);
 	SLIST_INSERT_HEAD(&m->functions, f, next);
 	*function = f;
@@ -96,6 +99,8 @@ static int take_params(struct action *a, void **params)
 	const cu_function f = a->kernel.function;
 	size_t i;
 
+	if (!f->n)
+		return 0;
 	a->kernel.params = calloc(9, sizeof(void *));
 	a->kernel.bytes = calloc(1, f->bytes + 1);
 	a->kernel.size = f->bytes;

@@ -28,6 +28,7 @@ enum {
 	INVALID_IMAGE		= 200,
 	ILLEGAL_STATE		= 401,
 	NOT_FOUND		= 500,
+	NOT_PERMITTED		= 800,
 	UNSUPPORTED		= 900,
 	INVALIDATED		= 901,
 	MERGE			= 902,
@@ -60,6 +61,8 @@ static int do_##name params
 extern pthread_mutex_t lock;
 extern pthread_cond_t changed;	/* work was queued, or is done, or is wanted */
 
+/* Callbacks must not call the driver. */
+void callback(void (*fn)(void *), void *context);
 int enter(const char *name);
 int leave(int rc);
 int environment(const char *name, int otherwise);
@@ -67,7 +70,10 @@ int environment(const char *name, int otherwise);
 /* A number for each thread. */
 unsigned int thread_number(void);
 
-/* Callbacks of user objects, by a thread of their own. */
+/* A handle of something that is gone: CUDA would crash, or worse. */
+void gone(const char *what, const void *handle) __attribute__((noreturn));
+
+/* Callbacks of user objects: at the end of the call, or by a thread of their own. */
 void call_later(void (*fn)(void *), void *context);
 
 /* context.c */
@@ -80,7 +86,6 @@ struct CUctx_st {
 	int faulted;	/* work has failed; nobody knows yet */
 	int lost;	/* somebody does, and all calls say so */
 	int polls;	/* that said NOT_READY since the fault */
-	struct stream *legacy;
 };
 
 extern int devices;
@@ -153,8 +158,6 @@ struct stream *stream_get(struct stream *s);
 void stream_put(struct stream *s);
 /* The stream that a handle means. */
 int stream_of(cu_stream handle, struct stream **s);
-/* Of the context; NULL if it has done nothing yet. */
-int legacy_of(cu_context context, struct stream **s);
 /* Queues it, or makes a node of it. The action is the callee's, whatever it returns. */
 int issue(struct stream *s, struct action *action, const char *name);
 int enqueue(struct stream *s, struct op *op);
@@ -192,6 +195,8 @@ int unsafe(const char *name);
 void invalidate(struct capture *c, const char *name);
 /* A capture of a blocking stream of the context. */
 struct capture *implicit(cu_context context);
+/* Of the legacy stream: 0, or 906, and such captures are broken. */
+int implicit_use(struct stream *s, const char *name);
 /* The stream takes part in a capture: a call on it that must not be. */
 int forbidden(struct stream *s, const char *name);
 void set_ends(struct stream *s, const cu_node *ends, size_t n);
@@ -202,8 +207,11 @@ struct capture *capture_by_id(uint64_t id);
 
 /* event.c */
 
+void events_end(cu_context context);
+
 struct CUevent_st {
 	SLIST_ENTRY(CUevent_st) next;
+	cu_context context;
 	struct stream *stream;	/* recorded there, or NULL */
 	uint64_t sequence;
 	uint64_t capture;	/* recorded in a capture */
@@ -234,13 +242,13 @@ struct CUgraph_st {
 	size_t len;
 	struct held_list held;
 	bool child;		/* a node's */
+	bool instantiated;
 };
 
 /* What an executable graph runs; it may run on after the graph was destroyed. */
 struct body {
 	unsigned int refs;
 	cu_graph graph;
-	bool launched;
 };
 
 cu_graph graph_new(void);
@@ -262,6 +270,7 @@ struct chunk {
 	size_t bytes;
 	enum kind kind;
 	bool of_graph;			/* its address stays */
+	bool held;			/* a launch was issued, a free was not */
 	cu_context context;
 	struct physical *physical;	/* MAPPED */
 };
@@ -277,8 +286,8 @@ void memory_end(cu_context context);
 struct CUfunc_st {
 	SLIST_ENTRY(CUfunc_st) next;
 	const struct standin_kernel *kernel;
-	void *module;
 	size_t n, offsets[8], bytes;
+	cu_context context;
 };
 int run_kernel(const struct action *action);
 

@@ -35,8 +35,10 @@ X(unsigned int, capturing, (void))					\
 X(void, broke, (char *text, size_t size))				\
 /* 1: work rests until something synchronises or asks. 0: it runs at once. */ \
 X(void, lazy, (int on))							\
-/* 1: the next stream gets the handle of the last one that was destroyed. */ \
-X(void, reuse, (int on))
+/* 0: no stream gets the handle of one that was destroyed. */		\
+X(void, reuse, (int on))						\
+/* 1: a process can open memory that it has exported itself, as if it were another. */ \
+X(void, ipc_here, (int on))
 
 #define STANDIN_MEMBER(type, name, args) type (*name) args;
 struct standin {

@@ -54,7 +54,7 @@ int run(const struct action *a)
 			       &a->set.value, a->set.width);
 		return 0;
 	case CU_NODE_HOST:
-		a->host.fn(a->host.context);
+		callback(a->host.fn, a->host.context);
 		return 0;
 	case CU_NODE_GRAPH:
 		return run_graph(a->graph);
@@ -240,20 +240,9 @@ int stream_of(cu_stream handle, struct stream **out)
 		if (s->handle == handle && !s->dying)
 			break;
 	if (!s)
-		return CU_INVALID_HANDLE;
+		gone("stream", handle);
 	*out = s;
 	return s->context->lost;
-}
-
-int legacy_of(cu_context context, struct stream **out)
-{
-	struct stream *s;
-
-	SLIST_FOREACH(s, &streams, next)
-		if (s->context == context && s->legacy && !s->dying)
-			break;
-	*out = s;
-	return 0;
 }
 
 static void stream_end(struct stream *s)
@@ -416,16 +405,15 @@ int enqueue(struct stream *s, struct op *op)
 
 int issue(struct stream *s, struct action *action, const char *name)
 {
-	struct capture *c = s->legacy ? implicit(s->context) : NULL;
+	int rc = implicit_use(s, name);
 	cu_node node;
 	struct op *op;
 
-	if (c || (s->capture && s->capture->status == CU_CAPTURE_INVALIDATED)) {
+	if (!rc && s->capture && s->capture->status == CU_CAPTURE_INVALIDATED)
+		rc = INVALIDATED;
+	if (rc) {
 		action_free(action);
-		if (!c)
-			return INVALIDATED;
-		invalidate(c, name);
-		return IMPLICIT;
+		return rc;
 	}
 	if (s->capture) {
 		node = graph_add(s->capture->graph, action, s->ends,
@@ -559,6 +547,8 @@ CALL(cuStreamGetCtx, (cu_stream stream, cu_context *context), (stream, context))
 	struct stream *s;
 	int rc = stream_of(stream, &s);
 
+	if (!rc && s->capture && s->capture->status == CU_CAPTURE_INVALIDATED)
+		rc = INVALIDATED;
 	if (!rc)
 		*context = s->context;
 	return rc;
@@ -574,15 +564,23 @@ CALL(cuStreamGetGreenCtx, (cu_stream stream, void **green), (stream, green))
 	return rc;
 }
 
+/* May the stream be asked, or waited for, now? */
+static int disturb(struct stream *s, const char *name)
+{
+	int rc = forbidden(s, name);
+
+	if (!rc)
+		rc = implicit_use(s, name);
+	return rc ? rc : unsafe(name);
+}
+
 CALL(cuStreamQuery, (cu_stream stream), (stream))
 {
 	struct stream *s;
 	int rc = stream_of(stream, &s);
 
 	if (!rc)
-		rc = forbidden(s, "cuStreamQuery");
-	if (!rc)
-		rc = unsafe("cuStreamQuery");
+		rc = disturb(s, "cuStreamQuery");
 	return rc ? rc : poll_for(s, s->queued);
 }
 
@@ -603,18 +601,10 @@ static int synchronize(struct stream *s)
 CALL(cuStreamSynchronize, (cu_stream stream), (stream))
 {
 	struct stream *s;
-	struct capture *c;
 	int rc = stream_of(stream, &s);
 
 	if (!rc)
-		rc = forbidden(s, "cuStreamSynchronize");
-	if (!rc)
-		rc = unsafe("cuStreamSynchronize");
-	c = !rc && s->legacy ? implicit(s->context) : NULL;
-	if (c) {
-		invalidate(c, "cuStreamSynchronize");
-		return IMPLICIT;
-	}
+		rc = disturb(s, "cuStreamSynchronize");
 	return rc ? rc : synchronize(s);
 }
 
