@@ -133,7 +133,6 @@ static void all_failures(FIXTURE_DATA(bridge) *self, bool fork)
 		for (n = 1; n <= calls; n++) {
 			struct story st = { 0 };
 
-			c_write(g, s, other, 5);
 			standin.fail(names[i], n, 801);
 			if (fork)
 				fork_story(g, s, t, m, other, e, &st);
@@ -142,6 +141,7 @@ static void all_failures(FIXTURE_DATA(bridge) *self, bool fork)
 			judge(g, s, m, &st, names[i], n);
 			b_usable(g, s, &self->on_s);
 			b_usable(g, t, &self->on_t);
+			c_write(g, s, other, 5);
 		}
 	}
 }

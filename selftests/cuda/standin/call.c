@@ -75,12 +75,31 @@ static int wished(const char *name, uint64_t call)
 	return code;
 }
 
+static void forget_wishes(const char *name)
+{
+	struct wish *w, *next;
+
+	for (w = SLIST_FIRST(&wishes); w; w = next) {
+		next = SLIST_NEXT(w, next);
+		if (strcmp(w->name, name))
+			continue;
+		SLIST_REMOVE(&wishes, w, wish, next);
+		free(w);
+	}
+}
+
 EXPORT void capkm_standin_fail(const char *name, unsigned int n, int code);
 void capkm_standin_fail(const char *name, unsigned int n, int code)
 {
-	struct wish *w = calloc(1, sizeof(*w));
+	struct wish *w;
 
 	pthread_mutex_lock(&lock);
+	if (!n) {
+		forget_wishes(name);
+		pthread_mutex_unlock(&lock);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	w->at = count_of(name)->calls + n;
 	w->code = code;
@@ -153,6 +172,19 @@ void callback(void (*fn)(void *), void *context)
 	calls_back = false;
 }
 
+/*
+ * A capture ends whatever its end answers: an error at will is what it answers then.
+ */
+static __thread int end_wish;
+
+int wished_end(void)
+{
+	int rc = end_wish;
+
+	end_wish = 0;
+	return rc;
+}
+
 int enter(const char *name)
 {
 	int rc;
@@ -164,6 +196,10 @@ int enter(const char *name)
 	calling = name;
 	pthread_mutex_lock(&lock);
 	rc = wished(name, ++count_of(name)->calls);
+	if (rc && !strcmp(name, "cuStreamEndCapture")) {
+		end_wish = rc;
+		rc = 0;
+	}
 	if (!rc)
 		rc = may_call(name);
 	if (rc) {

@@ -222,12 +222,14 @@ CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
 {
 	struct capture *c;
 	struct stream *s;
-	int rc = stream_of(stream, &s);
+	int rc = stream_of(stream, &s), wish = wished_end();
 
 	if (rc)
 		return rc;
 	*graph = NULL;
 	rc = end_state(s);
+	if (!rc)
+		rc = wish;
 	if (rc == UNMATCHED)
 		invalidate(s->capture, "cuStreamEndCapture");
 	if (rc == ILLEGAL_STATE || rc == UNMATCHED)

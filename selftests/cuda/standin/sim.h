@@ -64,6 +64,8 @@ extern pthread_cond_t changed;	/* work was queued, or is done, or is wanted */
 /* Callbacks must not call the driver. */
 void callback(void (*fn)(void *), void *context);
 int enter(const char *name);
+/* What cuStreamEndCapture() is to answer, or 0. */
+int wished_end(void);
 int leave(int rc);
 int environment(const char *name, int otherwise);
 

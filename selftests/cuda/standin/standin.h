@@ -25,7 +25,11 @@ struct standin_image {
 };
 
 #define STANDIN_CALLS(X)						\
-/* The @n-th call of @name from now on (1: the next) does nothing and returns @code. */ \
+/*									\
+ * The @n-th call of @name from now on (1: the next) does nothing and	\
+ * returns @code; 0: no call does. But a capture ends whatever		\
+ * cuStreamEndCapture() returns.					\
+ */									\
 X(void, fail, (const char *name, unsigned int n, int code))		\
 /* Calls of it so far. */						\
 X(uint64_t, calls, (const char *name))					\
