@@ -417,6 +417,11 @@ TEST_F(bridge, two_contexts)
 	c_is(g, u, there, 52);
 	c_free(g, there);
 	OK(capkm_cuda_stream_unbind(g->b, u, &err));
+	CU(cuCtxSetCurrent(second));
+	CU(cuModuleUnload(g->k.module));
+	CU(cuStreamDestroy(u));
+	CU(cuCtxDestroy(second));
+	CU(cuCtxSetCurrent(g->context));
 	g->k = k;
 	c_is(g, s, m, 5);
 }
@@ -447,6 +452,7 @@ TEST_F(bridge, two_devices)
 	c_inc(g, u, there);
 	c_is(g, u, there, 51);
 	ASSERT_EQ(0, b_window(g, w).out_launches);
+	CU(cuModuleUnload(g->k.module));
 	CU(cuCtxSetCurrent(g->context));
 	g->k = k;
 	c_inc(g, s, m);
@@ -458,6 +464,10 @@ TEST_F(bridge, two_devices)
 					 .bytes = BYTES), NULL, &err));
 	c_is(g, s, m, 51);
 	NOTHING_BROKE();
+	c_free(g, there);
+	OK(capkm_cuda_stream_unbind(g->b, u, &err));
+	CU(cuStreamDestroy(u));
+	CU(cuDevicePrimaryCtxRelease(device));
 }
 
 static int child_calls(struct gpu *g, cu_stream s, uint64_t m)
