@@ -126,7 +126,8 @@ static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 
 	if (!s->window->begun || s->window->attached ||
 	    capkm_stream_ask(cuda, s, "window_abort", &status, &id, NULL) ||
-	    status == CU_CAPTURE_NONE || id != s->window->capture)
+	    status == CU_CAPTURE_NONE ||
+	    (status == CU_CAPTURE_ACTIVE && id != s->window->capture))
 		return;
 	discard_capture(cuda, s);
 }

@@ -11,6 +11,7 @@
 /* CUdriverProcAddress_flags */
 #define LEGACY_STREAM	1u
 #define PER_THREAD	2u
+#define PER_THREAD_SINCE	7000	/* no function of that kind is older */
 
 typedef int (*get_proc_fn)(const char *name, void **out, int version,
 			   uint64_t flags, int *status);
@@ -60,10 +61,12 @@ static int fill(struct cu_driver *cu, get_proc_fn get_proc, uint64_t flags,
 
 	for (i = 0; i < sizeof(table) / sizeof(*table); i++) {
 		void **to = (void **)((char *)cu + table[i].at);
-		int status = 0;
+		int status = 0, version = table[i].version;
 
-		if (!get_proc(table[i].name, to, table[i].version, flags,
-			      &status) && *to)
+		if (flags & PER_THREAD && version < PER_THREAD_SINCE)
+			version = PER_THREAD_SINCE;
+		if (!get_proc(table[i].name, to, version, flags, &status) &&
+		    *to)
 			continue;
 		*to = NULL;
 		if (!table[i].optional)

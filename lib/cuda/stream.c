@@ -181,15 +181,18 @@ void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture)
  * The stream captures, as a part of @capture. If that is a window's, the driver has
  * made the stream a part of it (an event that the bridge did not see): so it joins.
  */
-static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
-		    struct capture *capture, struct capkm_error *err)
+static int classify(struct capkm_cuda *cuda, struct stream *s, int status,
+		    uint64_t id, struct capture *capture,
+		    struct capkm_error *err)
 {
 	struct window *w;
 	bool own;
 	int rc;
 
 	pthread_mutex_lock(&cuda->lock);
-	w = window_of(cuda, id);
+	/* The driver does not say which capture it was that has become invalid. */
+	w = status == CU_CAPTURE_ACTIVE ? window_of(cuda, id) :
+	    s->window && s->window->begun ? s->window : NULL;
 	own = w && s->window == w;
 	if (w)
 		w->refs++;
@@ -245,7 +248,7 @@ static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
 	if (rc)
 		return rc;
 	if (status != CU_CAPTURE_NONE)
-		return classify(cuda, s, id, capture, err);
+		return classify(cuda, s, status, id, capture, err);
 	rc = check_id(cuda, s, call, err);
 	if (rc)
 		return rc;
