@@ -97,6 +97,8 @@ int capkm_stream_ask(struct capkm_cuda *cuda, const struct stream *s,
 	*id = 0;
 	result = cuda->cu.cuStreamGetCaptureInfo(s->handle, status, id, NULL,
 						 NULL, NULL);
+	if (s->context)
+		capkm_cuda_notice(cuda, s, result, "cuStreamGetCaptureInfo");
 	if (result != CU_CAPTURE_IMPLICIT || !s->legacy)
 		return capkm_cu_error(cuda, result, call,
 				      "cuStreamGetCaptureInfo", err);

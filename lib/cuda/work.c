@@ -395,29 +395,38 @@ static int issue_copy(struct job *job)
 	return result;
 }
 
-/* Into host memory only what can be trusted; recorded, each replay looks. */
-static int check_source(struct job *job, const struct capkm_cuda_work *work,
-			struct capkm_error *err)
+/* -ESTALE, with the root cause, unless all of it can be trusted. */
+static int trust(struct capkm_cuda *cuda, const struct capkm_claim *claims,
+		 uint32_t n, const char *call, struct capkm_error *err)
 {
-	struct capkm_claim *claims;
 	struct capkm_report why;
 	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer,
 		.reports = &why, .reports_len = 1);
 	char text[400];
 	struct text t = { .data = text, .size = sizeof(text) };
+	int rc = capkm_check(cuda->c, claims, n, &answer, err);
+
+	if (rc || answer.out_result == CAPKM_CLEAN)
+		return rc;
+	capkm_report_add(&t, &why);
+	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, why.failure,
+			       "%s: %s", call, text);
+}
+
+/* Into host memory only what can be trusted; recorded, each replay looks. */
+static int check_source(struct job *job, const struct capkm_cuda_work *work,
+			struct capkm_error *err)
+{
+	struct capkm_claim *claims;
 	uint32_t n;
 	int rc = capkm_cuda_resolve(job->cuda, work->reads, work->reads_len, 0,
 				    job->call, &claims, &n, err);
 
 	if (rc)
 		return rc;
-	rc = capkm_check(job->cuda->c, claims, n, &answer, err);
+	rc = trust(job->cuda, claims, n, job->call, err);
 	free(claims);
-	if (rc || answer.out_result == CAPKM_CLEAN)
-		return rc;
-	capkm_report_add(&t, &why);
-	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, why.failure,
-			       "%s: %s", job->call, text);
+	return rc;
 }
 
 static int do_copy(struct job *job, struct copying *c, uint32_t *result,
@@ -578,34 +587,52 @@ static int copy_out(void *context, void *dst, const void *src,
 	return rc ? rc : capkm_cuda_stream_sync(cuda, r->handle, r->err);
 }
 
+static int read_claims(struct reading *r, const struct capkm_claim *claims,
+		       uint32_t n, uint64_t at, char *data)
+{
+	const struct capkm_read_opts opts = CAPKM_OPTS(struct capkm_read_opts,
+		.copy = copy_out, .context = r);
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; !rc && i < n; i++) {
+		rc = capkm_read(r->cuda->c, &claims[i], data,
+				(const void *)(uintptr_t)at, &opts, r->err);
+		data += claims[i].end - claims[i].start;
+		at += claims[i].end - claims[i].start;
+	}
+	return rc;
+}
+
+/* Of a context that is lost the bytes say why; the driver only says that it is. */
 int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 		    const struct capkm_cuda_range *from, void *data,
 		    struct capkm_error *err)
 {
 	const char *call = "cuda_read";
 	struct reading r = { .cuda = cuda, .handle = handle, .err = err };
-	const struct capkm_read_opts opts = CAPKM_OPTS(struct capkm_read_opts,
-		.copy = copy_out, .context = &r);
 	struct capkm_claim *claims = NULL;
-	uint64_t at = from->address;
 	struct capture capture;
-	uint32_t i, n = 0;
-	int rc = get(cuda, handle, call, &r.stream, &capture, err);
+	uint32_t n = 0;
+	int rc = capkm_cuda_usable(cuda, call, err);
 
-	if (rc)
-		return rc;
-	rc = capture.window ? capkm_stream_refuse(cuda, r.stream,
-						  CAPKM_REFUSE_READ, call,
-						  err) : 0;
 	if (!rc)
 		rc = capkm_cuda_resolve(cuda, from, 1, CAPKM_NO_INDEX, call,
 					&claims, &n, err);
-	for (i = 0; !rc && i < n; i++) {
-		rc = capkm_read(cuda->c, &claims[i], data,
-				(const void *)(uintptr_t)at, &opts, err);
-		data = (char *)data + (claims[i].end - claims[i].start);
-		at += claims[i].end - claims[i].start;
+	if (rc)
+		return rc;
+	rc = get(cuda, handle, call, &r.stream, &capture, err);
+	if (rc == -EREMOTEIO && trust(cuda, claims, n, call, err) == -ESTALE)
+		rc = -ESTALE;
+	if (rc) {
+		free(claims);
+		return rc;
 	}
+	if (capture.window)
+		rc = capkm_stream_refuse(cuda, r.stream, CAPKM_REFUSE_READ,
+					 call, err);
+	if (!rc)
+		rc = read_claims(&r, claims, n, from->address, data);
 	free(claims);
 	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, r.stream);
