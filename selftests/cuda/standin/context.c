@@ -56,6 +56,7 @@ static void context_end(cu_context c)
 	streams_end(c);
 	events_end(c);
 	memory_end(c);
+	modules_end(c);
 }
 
 CALL(cuDeviceGetCount, (int *count), (count))

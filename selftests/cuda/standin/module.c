@@ -3,10 +3,35 @@
 #include "sim.h"
 
 struct module {
+	SLIST_ENTRY(module) next;
 	SLIST_HEAD(, CUfunc_st) functions;
 	const struct standin_image *image;
 	cu_context context;
 };
+static SLIST_HEAD(, module) modules = SLIST_HEAD_INITIALIZER(modules);
+
+static void module_end(struct module *m)
+{
+	cu_function f;
+
+	while ((f = SLIST_FIRST(&m->functions))) {
+		SLIST_REMOVE_HEAD(&m->functions, next);
+		free(f);
+	}
+	SLIST_REMOVE(&modules, m, module, next);
+	free(m);
+}
+
+void modules_end(cu_context context)
+{
+	struct module *m, *next;
+
+	for (m = SLIST_FIRST(&modules); m; m = next) {
+		next = SLIST_NEXT(m, next);
+		if (m->context == context)
+			module_end(m);
+	}
+}
 
 CALL(cuModuleLoadData, (void **module, const void *image), (module, image))
 {
@@ -21,23 +46,24 @@ CALL(cuModuleLoadData, (void **module, const void *image), (module, image))
 	m = calloc(1, sizeof(*m));
 	m->image = image;
 	m->context = context;
+	SLIST_INSERT_HEAD(&modules, m, next);
 	*module = m;
 	return 0;
 }
 
 CALL(cuModuleUnload, (void *module), (module))
 {
-	struct module *m = module;
-	cu_function f;
+	struct module *m;
 	int rc = unsafe("cuModuleUnload");
 
 	if (rc)
 		return rc;
-	while ((f = SLIST_FIRST(&m->functions))) {
-		SLIST_REMOVE_HEAD(&m->functions, next);
-		free(f);
-	}
-	free(m);
+	SLIST_FOREACH(m, &modules, next)
+		if (m == module)
+			break;
+	if (!m)
+		gone("module", module);
+	module_end(m);
 	return 0;
 }
 

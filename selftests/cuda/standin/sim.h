@@ -291,6 +291,7 @@ struct CUfunc_st {
 	size_t n, offsets[8], bytes;
 	cu_context context;
 };
+void modules_end(cu_context context);
 int run_kernel(const struct action *action);
 
 #endif /* CAPKM_STANDIN_SIM_H */
