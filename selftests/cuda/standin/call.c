@@ -344,6 +344,22 @@ static void *self(void)
 				    NULL;
 }
 
+#define PER_THREAD	2u
+
+/* Functions of per-thread default streams are as old as those streams: CUDA 7.0. */
+static bool has_per_thread(const char *name)
+{
+	static const char *const others[] = {
+		"cuEventRecord", "cuLaunchKernel", "cuLaunchHostFunc",
+		"cuGraphLaunch", "cuGraphUpload", "cuMemcpyDtoH",
+		"cuMemcpyHtoD", NULL
+	};
+
+	return is_one_of(name, others) || strstr(name, "Async") ||
+	       (!strncmp(name, "cuStream", 8) &&
+		strcmp(name, "cuStreamCreate") && strcmp(name, "cuStreamDestroy"));
+}
+
 EXPORT int cuGetProcAddress_v2(const char *name, void **out, int version,
 			       uint64_t flags, int *status);
 int cuGetProcAddress_v2(const char *name, void **out, int version,
@@ -354,6 +370,7 @@ int cuGetProcAddress_v2(const char *name, void **out, int version,
 
 	*out = NULL;
 	if (library && version <= environment("CAPKM_STANDIN_VERSION", VERSION) &&
+	    !(flags & PER_THREAD && version < 7000 && has_per_thread(name)) &&
 	    (!lacks || strcmp(lacks, name)))
 		*out = dlsym(library, name);
 	if (library)

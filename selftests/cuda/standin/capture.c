@@ -275,10 +275,10 @@ CALL(cuStreamGetCaptureInfo, (cu_stream stream, int *status, uint64_t *id,
 		return rc;
 	c = s->capture;
 	*status = c ? c->status : CU_CAPTURE_NONE;
-	if (c && id)
-		*id = c->id;
 	if (!c || c->status != CU_CAPTURE_ACTIVE)
 		return 0;
+	if (id)
+		*id = c->id;
 	if (graph)
 		*graph = c->graph;
 	if (dependencies)
