@@ -40,12 +40,12 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example cuda-example check demo vm install modules_install clean
 
-all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer
+all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer cuda-example
 
 help:
-	@echo 'make              all of the next eight, and the example'
+	@echo 'make              all of the next eight, and the examples'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
@@ -56,6 +56,7 @@ help:
 	@echo 'make m32          test programs of 32 bits, for the 64-bit kernel'
 	@echo "make example      a small transformer on the library's executor: launched, captured,"
 	@echo "                  replayed, measured; ARGS='--layers 8', ARGS=--help"
+	@echo 'make cuda-example   cuda-graph and cuda-mlp in O/example, on the bridge to CUDA'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -116,6 +117,9 @@ m32:
 
 $(O)/example/transformer: lib
 	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/example O=$(O)/example LIB=$(O)/lib
+
+cuda-example: lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/example/cuda O=$(O)/example LIB=$(O)/lib
 
 # Embedded, unless told otherwise: then nothing has to be loaded.
 example: $(O)/example/transformer
