@@ -30,6 +30,7 @@ void capkm_window_put(struct capkm_cuda *cuda, struct window *w)
 	pthread_mutex_unlock(&cuda->lock);
 	if (!last)
 		return;
+	pthread_rwlock_destroy(&w->issue);
 	capkm_retained_free(&w->retained);
 	while (w->children_len)
 		capkm_cuda_graph_put(cuda, w->children[--w->children_len]);
@@ -109,6 +110,14 @@ static void give_up(struct capkm_cuda *cuda, struct stream *s)
 	capkm_cuda_sweep(cuda);
 }
 
+/* Waits for work that is being issued into the capture; no more will be. */
+static void stop_issue(struct window *w)
+{
+	pthread_rwlock_wrlock(&w->issue);
+	w->ending = true;
+	pthread_rwlock_unlock(&w->issue);
+}
+
 static void discard_capture(struct capkm_cuda *cuda, const struct stream *s)
 {
 	cu_graph raw = NULL;
@@ -124,8 +133,10 @@ static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 	uint64_t id;
 	int status;
 
-	if (!s->window->begun || s->window->attached ||
-	    capkm_stream_ask(cuda, s, "window_abort", &status, &id, NULL) ||
+	if (!s->window->begun || s->window->attached)
+		return;
+	stop_issue(s->window);
+	if (capkm_stream_ask(cuda, s, "window_abort", &status, &id, NULL) ||
 	    status == CU_CAPTURE_NONE ||
 	    (status == CU_CAPTURE_ACTIVE && id != s->window->capture))
 		return;
@@ -185,6 +196,7 @@ static int prepare(struct capkm_cuda *cuda, struct stream *s,
 		free(w);
 		return rc;
 	}
+	pthread_rwlock_init(&w->issue, NULL);
 	set_window(cuda, s, w);
 	if (cuda->pool)
 		rc = capkm_pool_capture_begin(cuda->pool, s->slot, err);
@@ -602,8 +614,10 @@ static int no_memory(struct closing *c)
 
 static int end_capture(struct closing *c, cu_graph *raw)
 {
-	int result = c->cuda->cu.cuStreamEndCapture(c->stream->handle, raw);
+	int result;
 
+	stop_issue(c->window);
+	result = c->cuda->cu.cuStreamEndCapture(c->stream->handle, raw);
 	driver_has_closed(c);
 	if (result && !is_lost(c))
 		return refuse_driver(c, result, "cuStreamEndCapture");

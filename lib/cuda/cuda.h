@@ -6,7 +6,9 @@
  * leaf: under it neither the driver nor the authority is called. Streams, windows and
  * graphs carry references, so what a call has found stays while it works with it.
  * Contexts stay until the close. A stream's window is changed by one call at a time
- * (stream->changing); another one is told -EBUSY.
+ * (stream->changing); another one is told -EBUSY. Whoever issues work into a capture
+ * holds window->issue for reading, above all else, so that nobody ends the capture
+ * meanwhile: a driver does not survive that.
  */
 #ifndef CAPKM_LIB_CUDA_H
 #define CAPKM_LIB_CUDA_H
@@ -55,7 +57,7 @@ struct capture {
 		RECORDS,	/* in a window */
 		CAPTURES,	/* without one */
 	} how;
-	struct window *window;	/* RECORDS: a reference */
+	struct window *window;	/* RECORDS: a reference, with its @issue */
 };
 
 /* Host memory that recorded copies may use, until the graph goes. */
@@ -74,6 +76,8 @@ struct window {
 	int mode;		/* CU_MODE_* */
 	bool attached;		/* somebody else ends the capture */
 	bool begun;
+	pthread_rwlock_t issue;
+	bool ending;		/* its capture will be ended; by @issue */
 	uint64_t capture;	/* the driver's id of it, once begun */
 	struct retained_list retained;
 	uint32_t retained_len;
@@ -195,6 +199,9 @@ int capkm_stream_get(struct capkm_cuda *cuda, cu_stream handle,
 		     const char *call, struct stream **out,
 		     struct capture *capture, struct capkm_error *err);
 void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture);
+/* Takes the window's @issue, until the put. -EBUSY: its end has begun; the put is done. */
+int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
+		       const char *call, struct capkm_error *err);
 /* The same without a look at the driver. */
 int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
 		      const char *call, struct stream **out,

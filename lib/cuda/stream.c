@@ -174,9 +174,24 @@ void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s)
 
 void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture)
 {
-	if (capture->window)
-		capkm_window_put(cuda, capture->window);
+	if (!capture->window)
+		return;
+	pthread_rwlock_unlock(&capture->window->issue);
+	capkm_window_put(cuda, capture->window);
 	capture->window = NULL;
+}
+
+int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
+		       const char *call, struct capkm_error *err)
+{
+	uint64_t id = capture->window->id;
+
+	pthread_rwlock_rdlock(&capture->window->issue);
+	if (!capture->window->ending)
+		return 0;
+	capkm_capture_put(cuda, capture);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: window %" PRIu64 " is being ended", call, id);
 }
 
 /*
@@ -184,7 +199,7 @@ void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture)
  * made the stream a part of it (an event that the bridge did not see): so it joins.
  */
 static int classify(struct capkm_cuda *cuda, struct stream *s, int status,
-		    uint64_t id, struct capture *capture,
+		    uint64_t id, struct capture *capture, const char *call,
 		    struct capkm_error *err)
 {
 	struct window *w;
@@ -201,9 +216,13 @@ static int classify(struct capkm_cuda *cuda, struct stream *s, int status,
 	pthread_mutex_unlock(&cuda->lock);
 	capture->how = w ? RECORDS : CAPTURES;
 	capture->window = w;
-	rc = w && !own ? capkm_stream_join(cuda, s, w, err) : 0;
-	if (rc)
-		capkm_capture_put(cuda, capture);
+	if (!w)
+		return 0;
+	rc = own ? 0 : capkm_stream_join(cuda, s, w, err);
+	if (!rc)
+		return capkm_capture_hold(cuda, capture, call, err);
+	capture->window = NULL;
+	capkm_window_put(cuda, w);
 	return rc;
 }
 
@@ -250,7 +269,7 @@ static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
 	if (rc)
 		return rc;
 	if (status != CU_CAPTURE_NONE)
-		return classify(cuda, s, status, id, capture, err);
+		return classify(cuda, s, status, id, capture, call, err);
 	rc = check_id(cuda, s, call, err);
 	if (rc)
 		return rc;

@@ -261,7 +261,6 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 	e = calloc(1, sizeof(*e));
 	if (e && capture.window)
 		e->window = capture.window->id;
-	capkm_capture_put(cuda, &capture);
 	if (capture.how == CAPTURES)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the stream captures without a window; cuda_graph_attach() makes one",
@@ -273,6 +272,7 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 		rc = capkm_stream_sequence(cuda->c, &where, &e->sequence, err);
 	if (!rc)
 		rc = cu_call(cuda, err, call, cuEventRecord, handle, s->handle);
+	capkm_capture_put(cuda, &capture);
 	if (rc) {
 		free(e);
 		capkm_stream_put(cuda, s);
@@ -297,15 +297,19 @@ static struct window *window_of(struct capkm_cuda *cuda, uint64_t id)
 
 /*
  * The driver makes the stream a part of the capture: so does the authority, before. An
- * event of a capture that has ended would break the one that waits.
+ * event of a capture that has ended would break the one that waits. @capture: of the
+ * event's window, held until the driver has been told.
  */
 static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
+		const char *call, struct capture *capture,
 		struct capkm_error *err)
 {
 	struct window *w;
 	bool own;
 	int rc;
 
+	if (!id)
+		return 0;
 	pthread_mutex_lock(&cuda->lock);
 	w = window_of(cuda, id);
 	own = w && s->window == w;
@@ -313,11 +317,16 @@ static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 		w->refs++;
 	pthread_mutex_unlock(&cuda->lock);
 	if (!w)
-		return !id ? 0 : capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"cuda_stream_wait: the event was recorded in window %" PRIu64 ", which has ended",
-			id);
-	rc = own ? 0 : capkm_stream_join(cuda, s, w, err);
-	capkm_window_put(cuda, w);
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the event was recorded in window %" PRIu64 ", which has ended",
+			call, id);
+	capture->window = w;
+	rc = capkm_capture_hold(cuda, capture, call, err);
+	if (!rc && !own) {
+		rc = capkm_stream_join(cuda, s, w, err);
+		if (rc)
+			capkm_capture_put(cuda, capture);
+	}
 	return rc;
 }
 
@@ -337,10 +346,11 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 	if (rc)
 		return rc;
 	capkm_capture_put(cuda, &capture);
-	rc = join(cuda, s, e.window, err);
+	rc = join(cuda, s, e.window, call, &capture, err);
 	if (!rc)
 		rc = cu_call(cuda, err, call, cuStreamWaitEvent, s->handle,
 			     handle, 0);
+	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, s);
 	return rc;
 }
