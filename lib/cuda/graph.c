@@ -350,7 +350,13 @@ static bool captures(struct capkm_cuda *cuda, const struct stream *s)
 {
 	uint64_t id;
 	int status;
+	bool records;
 
+	pthread_mutex_lock(&cuda->lock);
+	records = s->window && s->window->begun;
+	pthread_mutex_unlock(&cuda->lock);
+	if (records)
+		return true;
 	return !s->unbound &&
 	       !capkm_stream_ask(cuda, s, "graph_destroy", &status, &id, NULL) &&
 	       status != CU_CAPTURE_NONE;

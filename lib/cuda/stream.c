@@ -195,35 +195,31 @@ int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
 }
 
 /*
- * The stream captures, as a part of @capture. If that is a window's, the driver has
- * made the stream a part of it (an event that the bridge did not see): so it joins.
+ * The driver has made the stream a part of a window's capture by itself (an event that
+ * the bridge did not see): so it joins. Or the capture is nobody's that the bridge knows.
  */
-static int classify(struct capkm_cuda *cuda, struct stream *s, int status,
-		    uint64_t id, struct capture *capture, const char *call,
+static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
+		    struct capture *capture, const char *call,
 		    struct capkm_error *err)
 {
 	struct window *w;
-	bool own;
 	int rc;
 
 	pthread_mutex_lock(&cuda->lock);
-	/* The driver does not say which capture it was that has become invalid. */
-	w = status == CU_CAPTURE_ACTIVE ? window_of(cuda, id) :
-	    s->window && s->window->begun ? s->window : NULL;
-	own = w && s->window == w;
+	w = window_of(cuda, id);
 	if (w)
 		w->refs++;
 	pthread_mutex_unlock(&cuda->lock);
 	capture->how = w ? RECORDS : CAPTURES;
-	capture->window = w;
 	if (!w)
 		return 0;
-	rc = own ? 0 : capkm_stream_join(cuda, s, w, err);
-	if (!rc)
-		return capkm_capture_hold(cuda, capture, call, err);
-	capture->window = NULL;
-	capkm_window_put(cuda, w);
-	return rc;
+	rc = capkm_stream_join(cuda, s, w, err);
+	if (rc) {
+		capkm_window_put(cuda, w);
+		return rc;
+	}
+	capture->window = w;
+	return capkm_capture_hold(cuda, capture, call, err);
 }
 
 /*
@@ -258,26 +254,55 @@ static struct window *begun_on(struct capkm_cuda *cuda, struct stream *s)
 	return w;
 }
 
-static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
-		struct capture *capture, struct capkm_error *err)
+/* The driver does not say which capture it was that has become invalid. */
+static bool is_of(const struct window *w, int status, uint64_t id)
 {
-	struct window *w;
+	return w && (status == CU_CAPTURE_INVALIDATED || w->capture == id);
+}
+
+/* What the driver says, while nobody ends the capture of the stream's window, if any. */
+static int ask_and_judge(struct capkm_cuda *cuda, struct stream *s,
+			 const char *call, struct capture *capture,
+			 struct capkm_error *err)
+{
+	struct window *w = capture->window;
 	uint64_t id;
 	int status, rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
 
-	*capture = (struct capture){ .how = NOT_CAPTURING };
 	if (rc)
 		return rc;
-	if (status != CU_CAPTURE_NONE)
-		return classify(cuda, s, status, id, capture, call, err);
-	rc = check_id(cuda, s, call, err);
-	if (rc)
-		return rc;
-	w = begun_on(cuda, s);
-	if (!w)
+	if (status != CU_CAPTURE_NONE && is_of(w, status, id)) {
+		capture->how = RECORDS;
 		return 0;
-	rc = vanished(cuda, s, w, call, err);
-	capkm_window_put(cuda, w);
+	}
+	if (status == CU_CAPTURE_NONE) {
+		rc = check_id(cuda, s, call, err);
+		return rc || !w ? rc : vanished(cuda, s, w, call, err);
+	}
+	capkm_capture_put(cuda, capture);
+	return classify(cuda, s, id, capture, call, err);
+}
+
+/*
+ * A driver that is asked about a capture while another thread ends it crashes (seen on an
+ * H200): so the stream's window is held before.
+ */
+static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
+		struct capture *capture, struct capkm_error *err)
+{
+	int rc;
+
+	*capture = (struct capture){
+		.how = NOT_CAPTURING, .window = begun_on(cuda, s)
+	};
+	if (capture->window) {
+		rc = capkm_capture_hold(cuda, capture, call, err);
+		if (rc)
+			return rc;
+	}
+	rc = ask_and_judge(cuda, s, call, capture, err);
+	if (rc)
+		capkm_capture_put(cuda, capture);
 	return rc;
 }
 
