@@ -298,6 +298,12 @@ int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
 	return rc;
 }
 
+int capkm_no_memory(const char *call, struct capkm_error *err)
+{
+	return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
+			       "%s: out of memory", call);
+}
+
 void capkm_error_limit(struct capkm_error *err, uint32_t limit)
 {
 	if (err && err->sz >= offsetof(struct capkm_error, code))

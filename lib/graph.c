@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#define CLAIMS_PAGE 64u /* claims asked for at once */
+
 static int replay(struct capkm *c, struct capkm_graph_replay_begin *arg,
 		  uint32_t retry_ms, struct capkm_error *err)
 {
@@ -134,4 +136,29 @@ int capkm_graph_query(struct capkm *c, struct capkm_graph_query *query,
 {
 	return capkm_do(c, CAPKM_NR_GRAPH_QUERY, query, err,
 			"graph %" PRIu64, (uint64_t)query->graph);
+}
+
+int capkm_graph_each_claim(struct capkm *c, uint64_t graph, uint32_t flags,
+			   void (*f)(void *context,
+				     const struct capkm_claim *claim),
+			   void *context, struct capkm_error *err)
+{
+	struct capkm_claim page[CLAIMS_PAGE];
+	struct capkm_graph_query q = {
+		.size = sizeof(q), .flags = flags, .graph = graph,
+		.claims_uptr = uptr(page), .claims_len = CLAIMS_PAGE,
+	};
+	uint32_t i;
+	int rc;
+
+	do {
+		rc = capkm_graph_query(c, &q, err);
+		for (i = 0; !rc && i < q.out_claims; i++)
+			f(context, &page[i]);
+		if (!rc && i) {
+			q.from = page[i - 1];
+			q.from.end++;
+		}
+	} while (!rc && q.out_claims == CLAIMS_PAGE);
+	return rc;
 }

@@ -83,6 +83,8 @@ void capkm_means(struct text *t, const struct capkm *c, unsigned int nr, int rc,
 		 const void *arg);
 /* Limit that the struct of a refused operation names, or CAPKM_LIMIT_NONE. */
 uint32_t capkm_limit_of(unsigned int nr, int rc, const void *arg);
+/* "call: out of memory". -ENOMEM */
+int capkm_no_memory(const char *call, struct capkm_error *err);
 /* @err, which has been filled, also says which limit. */
 void capkm_error_limit(struct capkm_error *err, uint32_t limit);
 /* @err, which has been filled, also says what a driver answered. */
@@ -138,11 +140,22 @@ void capkm_text_add(struct text *t, const char *format, ...);
 /* Bytes of another process: up to a NUL or @max, control characters as '?'. */
 void capkm_text_add_raw(struct text *t, const void *bytes, size_t max);
 
+/* graph.c */
+
+/* Calls @f with each claim of a graph. @flags: CAPKM_GRAPH_QUERY_F_* */
+int capkm_graph_each_claim(struct capkm *c, uint64_t graph, uint32_t flags,
+			   void (*f)(void *context,
+				     const struct capkm_claim *claim),
+			   void *context, struct capkm_error *err);
+
 /* report.c */
 
 void capkm_report_add(struct text *t, const struct capkm_report *r);
 
 /* retry.c */
+
+/* CLOCK_MONOTONIC. */
+uint64_t capkm_now_ns(void);
 
 struct retry {
 	uint32_t ms;

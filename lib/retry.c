@@ -8,7 +8,7 @@
 #define STEP_FIRST_US	20u
 #define STEP_LAST_US	10000u
 
-static uint64_t now_ns(void)
+uint64_t capkm_now_ns(void)
 {
 	struct timespec t;
 
@@ -27,7 +27,7 @@ void capkm_retry_init(struct retry *r, const struct capkm *c, uint32_t ms)
 
 bool capkm_retry_wait(struct retry *r)
 {
-	uint64_t now = now_ns(), sleep = (uint64_t)r->step_us * 1000;
+	uint64_t now = capkm_now_ns(), sleep = (uint64_t)r->step_us * 1000;
 	struct timespec t;
 
 	if (!r->until_ns)

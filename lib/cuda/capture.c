@@ -182,8 +182,7 @@ static int prepare(struct capkm_cuda *cuda, struct stream *s,
 	int rc;
 
 	if (!w)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	clear(cuda, s);
 	w->origin = s;
 	w->flags = o->flags;
@@ -607,8 +606,7 @@ static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
 
 static int no_memory(struct closing *c)
 {
-	capkm_error_set(c->err, -ENOMEM, CAPKM_NO_INDEX, 0,
-			"end_capture: out of memory");
+	capkm_no_memory("end_capture", c->err);
 	return refuse(c, -ENOMEM, 0, "out of memory");
 }
 

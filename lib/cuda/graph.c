@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE	256u		/* claims asked for at once */
-
 void capkm_cuda_graph_add(struct capkm_cuda *cuda, struct graph *g)
 {
 	pthread_mutex_lock(&cuda->lock);
@@ -73,31 +71,6 @@ void capkm_cuda_graph_put(struct capkm_cuda *cuda, struct graph *g)
 	capkm_cuda_sweep(cuda);
 }
 
-/* Claims of one kind, page by page; @f is called with each. */
-static int each_claim(struct capkm *c, uint64_t graph, uint32_t flags,
-		      void (*f)(void *context, const struct capkm_claim *claim),
-		      void *context, struct capkm_error *err)
-{
-	struct capkm_claim page[PAGE];
-	struct capkm_graph_query q = {
-		.size = sizeof(q), .flags = flags, .graph = graph,
-		.claims_uptr = uptr(page), .claims_len = PAGE,
-	};
-	uint32_t i;
-	int rc;
-
-	do {
-		rc = capkm_graph_query(c, &q, err);
-		for (i = 0; !rc && i < q.out_claims; i++)
-			f(context, &page[i]);
-		if (!rc && i) {
-			q.from = page[i - 1];
-			q.from.end++;
-		}
-	} while (!rc && q.out_claims == PAGE);
-	return rc;
-}
-
 struct collecting {
 	struct capkm_claim *claims;
 	uint32_t len, capacity;
@@ -125,9 +98,8 @@ static int claims_of(struct capkm_cuda *cuda, uint64_t graph, uint32_t flags,
 							     q.out_writes;
 	out->claims = calloc(out->capacity + 1, sizeof(*out->claims));
 	if (!out->claims)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "graph_query: out of memory");
-	rc = each_claim(cuda->c, graph, flags, collect, out, err);
+		return capkm_no_memory("graph_query", err);
+	rc = capkm_graph_each_claim(cuda->c, graph, flags, collect, out, err);
 	if (rc) {
 		free(out->claims);
 		out->claims = NULL;
@@ -153,8 +125,7 @@ int capkm_cuda_graph_inputs(struct capkm_cuda *cuda, struct graph *g,
 			buffers[n++] = inputs.claims[i].buffer;
 	free(inputs.claims);
 	if (!buffers)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "end_capture: out of memory");
+		return capkm_no_memory("end_capture", err);
 	free(g->inputs);
 	g->inputs = buffers;
 	g->inputs_len = n;
@@ -328,8 +299,7 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	if (!rc)
 		rc = claims_of(cuda, g->id, 0, &writes, err);
 	if (!rc && add_child(cuda, capture->window, g))
-		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				     "graph_replay: out of memory");
+		rc = capkm_no_memory("graph_replay", err);
 	if (!rc)
 		rc = capkm_work_enter(cuda, s, capture, "graph_replay",
 				      reads.claims, reads.len, writes.claims,

@@ -221,8 +221,7 @@ static int open_memory(struct capkm_cuda *cuda, const struct capkm_cuda_ipc *ipc
 	int mode, rc;
 
 	if (!m)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "cuda_ipc_open: out of memory");
+		return capkm_no_memory("cuda_ipc_open", err);
 	mode = capkm_cu_relax(cuda);
 	rc = ipc->kind == CAPKM_CUDA_IPC_LEGACY ?
 		open_legacy(cuda, ipc, m, err) :
@@ -259,8 +258,7 @@ int capkm_cuda_ipc_open(struct capkm_cuda *cuda,
 		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r) {
-		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				     "cuda_ipc_open: out of memory");
+		rc = capkm_no_memory("cuda_ipc_open", err);
 	} else {
 		*r = (struct region){
 			.bytes = bytes, .buffer = ipc->buffer,

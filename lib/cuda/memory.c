@@ -117,8 +117,7 @@ static int region_new(struct capkm_cuda *cuda, const char *call,
 	int rc;
 
 	if (!r)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	rc = capkm_cuda_context(cuda, call, &r->context, err);
 	if (rc)
 		free(r);
@@ -151,6 +150,22 @@ static int not_added(const struct region *r, int rc, const char *call,
 			       call);
 }
 
+/* Makes it a buffer, and known by its address. */
+static int publish(struct capkm_cuda *cuda, struct region *r,
+		   const char *label, uint32_t flags, const char *call,
+		   struct capkm_error *err)
+{
+	int rc = make_buffer(cuda, r, label, flags, err);
+
+	if (rc)
+		return rc;
+	rc = insert(cuda, r);
+	if (!rc)
+		return 0;
+	capkm_buffer_close(cuda->c, r->buffer, NULL);
+	return not_added(r, rc, call, err);
+}
+
 static int check_flags(uint32_t flags, const char *call,
 		       struct capkm_error *err)
 {
@@ -173,8 +188,7 @@ static int announce(struct capkm_cuda *cuda, const struct context *context,
 	int rc = 0;
 
 	if (!records)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "cuda_alloc: out of memory");
+		return capkm_no_memory("cuda_alloc", err);
 	memcpy(where.device, context->uuid, sizeof(where.device));
 	pthread_mutex_lock(&cuda->lock);
 	SLIST_FOREACH(s, &cuda->streams, next)
@@ -221,14 +235,7 @@ int capkm_cuda_alloc(struct capkm_cuda *cuda, uint64_t bytes, const char *label,
 	}
 	r->address = given;
 	r->bytes = bytes;
-	rc = make_buffer(cuda, r, label, flags, err);
-	if (!rc) {
-		rc = insert(cuda, r);
-		if (rc) {
-			not_added(r, rc, call, err);
-			capkm_buffer_close(cuda->c, r->buffer, NULL);
-		}
-	}
+	rc = publish(cuda, r, label, flags, call, err);
 	if (rc) {
 		mode = capkm_cu_relax(cuda);
 		cuda->cu.cuMemFree(given);
@@ -383,14 +390,7 @@ static int adopt_one(struct capkm_cuda *cuda, uint64_t address, uint64_t bytes,
 	r->origin = ADOPTED;
 	r->address = address;
 	r->bytes = bytes;
-	rc = make_buffer(cuda, r, label, flags, err);
-	if (!rc) {
-		rc = insert(cuda, r);
-		if (rc) {
-			not_added(r, rc, call, err);
-			capkm_buffer_close(cuda->c, r->buffer, NULL);
-		}
-	}
+	rc = publish(cuda, r, label, flags, call, err);
 	if (rc)
 		free(r);
 	return rc;
@@ -544,8 +544,7 @@ int capkm_cuda_resolve(struct capkm_cuda *cuda,
 	for (;;) {
 		*claims = calloc(room, sizeof(**claims));
 		if (!*claims)
-			return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-					       "%s: out of memory", call);
+			return capkm_no_memory(call, err);
 		n = 0;
 		rc = 0;
 		for (i = 0; i < len && !rc; i++)
@@ -674,8 +673,7 @@ int capkm_cuda_pool_memory(struct capkm_cuda *cuda,
 		return rc;
 	from = malloc(sizeof(*from));
 	if (!from)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	*from = (struct page_source){
 		.cuda = cuda, .context = context, .next = cuda->sources
 	};

@@ -138,8 +138,7 @@ int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
 	}
 	pthread_mutex_unlock(&cuda->lock);
 	if (!c)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	*out = c;
 	return 0;
 }
@@ -199,8 +198,7 @@ int capkm_cuda_open(struct capkm *c, const struct capkm_cuda_opts *opts,
 	cuda = calloc(1, sizeof(*cuda));
 	if (!cuda) {
 		release_handle(c);
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "cuda_open: out of memory");
+		return capkm_no_memory("cuda_open", err);
 	}
 	cuda->c = c;
 	cuda->generation = c->generation;

@@ -377,8 +377,7 @@ int capkm_streams_of(struct capkm_cuda *cuda, const struct context *context,
 	for (;;) {
 		*out = calloc(room, sizeof(**out));
 		if (!*out)
-			return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-					       "%s: out of memory", call);
+			return capkm_no_memory(call, err);
 		*len = list_streams(cuda, context, *out, room);
 		if (*len <= room)
 			return 0;
@@ -572,8 +571,7 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 			o.flags);
 	s = calloc(1, sizeof(*s));
 	if (!s)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "cuda_stream_bind: out of memory");
+		return capkm_no_memory("cuda_stream_bind", err);
 	s->refs = 1;
 	s->handle = normalise(cuda, handle);
 	s->legacy = s->handle == CU_STREAM_IS_LEGACY;

@@ -175,8 +175,7 @@ int capkm_cuda_context_sync(struct capkm_cuda *cuda, struct capkm_error *err)
 		return rc;
 	sequences = calloc(len + 1, sizeof(*sequences));
 	rc = sequences ? check_streams(cuda, streams, len, call, err) :
-		capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				"%s: out of memory", call);
+		capkm_no_memory(call, err);
 	if (!rc)
 		rc = sync_all(cuda, streams, sequences, len, call, err);
 	free(sequences);
@@ -266,8 +265,7 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 			"%s: the stream captures without a window; cuda_graph_attach() makes one",
 			call);
 	else if (!e)
-		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				     "%s: out of memory", call);
+		rc = capkm_no_memory(call, err);
 	if (!rc)
 		rc = capkm_stream_sequence(cuda->c, &where, &e->sequence, err);
 	if (!rc)

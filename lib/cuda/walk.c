@@ -24,8 +24,7 @@ struct walk {
 
 static int no_memory(struct walk *w)
 {
-	return capkm_error_set(w->err, -ENOMEM, CAPKM_NO_INDEX, 0,
-			       "%s: out of memory", w->call);
+	return capkm_no_memory(w->call, w->err);
 }
 
 /* The first of a window's named buffers that is not below @buffer. */

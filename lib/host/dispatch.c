@@ -355,8 +355,7 @@ int capkm_dispatch_new(struct capkm_host *host, struct slot *slot,
 			call, max, launch->args_len);
 	d = new_dispatch(launch->args_len, kernel, stream);
 	if (!d)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	if (launch->flags & CAPKM_HOST_LAUNCH_F_POISON)
 		d->poison = CAPKM_SCOPE_ENTER_F_POISON;
 	rc = add_args(host, d, launch, call, err);

@@ -2,8 +2,6 @@
 /* Events between streams, and profiles. */
 #include "host.h"
 
-#include <time.h>
-
 int capkm_host_event_record(struct capkm_host *host, uint64_t stream,
 			    struct capkm_host_event *event,
 			    struct capkm_error *err)
@@ -55,13 +53,6 @@ static struct recording *recording_of(struct capkm_host *host,
 								      NULL;
 }
 
-static int no_thread(int rc, const char *call, struct capkm_error *err)
-{
-	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
-		"%s: no thread could be started for work that it has to wait for",
-		call);
-}
-
 static int isolated(struct capkm_error *err)
 {
 	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
@@ -77,15 +68,14 @@ static int wait_for(struct slot *slot, uint64_t stream,
 	int rc;
 
 	if (!task)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "host_event_wait: out of memory");
+		return capkm_no_memory("host_event_wait", err);
 	do {
 		rc = capkm_slot_room(slot);
 	} while (rc > 0);
 	if (!rc && capkm_slot_records(slot))
 		rc = isolated(err);
 	else if (rc)
-		no_thread(rc, "host_event_wait", err);
+		capkm_host_no_thread(rc, "host_event_wait", err);
 	if (rc) {
 		capkm_task_free(host, task);
 		return rc;
@@ -103,7 +93,7 @@ static int join(struct slot *slot, uint64_t stream,
 	int rc = capkm_slot_drain(slot);
 
 	if (rc)
-		return no_thread(rc, "host_event_wait", err);
+		return capkm_host_no_thread(rc, "host_event_wait", err);
 	rec = recording_of(slot->host, event);
 	return rec ? capkm_recording_join(slot, stream, rec, err) : 0;
 }
@@ -153,18 +143,10 @@ int capkm_host_event_sync(struct capkm_host *host,
 		rc = capkm_slot_wait(host, (struct mark){ event->slot,
 							  event->position });
 		if (rc)
-			no_thread(rc, call, err);
+			capkm_host_no_thread(rc, call, err);
 	}
 	capkm_host_leave(host);
 	return rc;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* The slot is idle, or records: then the measurement is worth nothing. */
@@ -181,7 +163,7 @@ static int quiesce(struct slot *slot, uint64_t stream,
 	}
 	if (!rc)
 		rc = capkm_slot_drain(slot);
-	return rc ? no_thread(rc, call, err) : 0;
+	return rc ? capkm_host_no_thread(rc, call, err) : 0;
 }
 
 static uint64_t gone_wrong(const struct slot *slot)
@@ -206,7 +188,7 @@ int capkm_host_profile_begin(struct capkm_host *host, uint64_t stream,
 	if (!rc) {
 		p.slot = slot->index;
 		p.before = gone_wrong(slot);
-		p.start_ns = now_ns();
+		p.start_ns = capkm_now_ns();
 		*profile = p;
 	}
 	capkm_host_leave(host);
@@ -231,7 +213,8 @@ int capkm_host_profile_end(struct capkm_host *host, uint64_t stream,
 	if (!rc)
 		rc = quiesce(slot, stream, profile, call, err);
 	if (!rc) {
-		profile->ns = profile->timed ? now_ns() - profile->start_ns : 0;
+		profile->ns = profile->timed ?
+			      capkm_now_ns() - profile->start_ns : 0;
 		profile->failures = gone_wrong(slot) - profile->before;
 	}
 	capkm_host_leave(host);

@@ -11,12 +11,6 @@
 
 /* recording */
 
-/* Has the slot a window of its own, not as a member? */
-static bool is_origin(const struct slot *slot)
-{
-	return slot->recording && slot->recording->slot == slot->index;
-}
-
 int capkm_recording_lost(struct slot *slot, const char *call,
 			 struct capkm_error *err)
 {
@@ -88,8 +82,7 @@ static int add(struct slot *slot, struct dispatch *d, const char *why,
 			"%s: it writes memory that was never allocated, so there is nothing to record",
 			call);
 	if (rec->len == rec->capacity && grow(rec))
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	rc = capkm_scope_enter(slot->host->c, &where, d->reads,
 			       why ? 0 : d->reads_len, d->writes,
 			       d->writes_len, &opts, &scope, NULL, err);
@@ -170,7 +163,7 @@ static void recording_free(struct capkm_host *host, struct recording *rec)
 	free(rec);
 }
 
-void capkm_recording_drop(struct slot *slot)
+static void drop(struct slot *slot)
 {
 	struct capkm_host *host = slot->host;
 	struct recording *rec = detach(slot);
@@ -182,6 +175,19 @@ void capkm_recording_drop(struct slot *slot)
 		capkm_cache_discard(host->cache, rec->window);
 	}
 	recording_free(host, rec);
+}
+
+void capkm_recording_give_up(struct slot *slot)
+{
+	struct capkm_host *host = slot->host;
+	const struct capkm_where where = {
+		.slot = slot->index, .flags = CAPKM_WHERE_SLOT
+	};
+
+	if (!capkm_host_inherited(host))
+		capkm_window_abort(host->c, &where, slot->recording->window,
+				   NULL, NULL);
+	drop(slot);
 }
 
 /* graphs */
@@ -236,8 +242,10 @@ static void merge_uses(struct graph *g, const struct recording *rec)
 	}
 }
 
-static void mark_input(struct graph *g, const struct capkm_claim *input)
+/* The authority knows, byte by byte, what the graph needs from outside. */
+static void mark_input(void *context, const struct capkm_claim *input)
 {
+	struct graph *g = context;
 	uint32_t i;
 
 	for (i = 0; i < g->uses_len; i++) {
@@ -247,31 +255,6 @@ static void mark_input(struct graph *g, const struct capkm_claim *input)
 		    input->end <= all->end)
 			g->uses[i].access |= USE_INPUT;
 	}
-}
-
-/* The authority knows, byte by byte, what the graph needs from outside. */
-static int mark_inputs(struct capkm *c, struct graph *g,
-		       struct capkm_error *err)
-{
-	struct capkm_claim inputs[64];
-	struct capkm_graph_query q = {
-		.size = sizeof(q), .flags = CAPKM_GRAPH_QUERY_F_INPUTS,
-		.graph = g->authority,
-		.claims_uptr = uptr(inputs), .claims_len = 64,
-	};
-	uint32_t i;
-	int rc;
-
-	do {
-		rc = capkm_graph_query(c, &q, err);
-		for (i = 0; i < q.out_claims && !rc; i++)
-			mark_input(g, &inputs[i]);
-		if (i) {
-			q.from = inputs[i - 1];
-			q.from.end++;
-		}
-	} while (!rc && q.out_claims == 64);
-	return rc;
 }
 
 /*
@@ -369,15 +352,6 @@ static int drained(struct slot *slot, const char *call,
 
 /* prepare */
 
-static void give_up(struct slot *slot, uint64_t stream)
-{
-	const struct capkm_where where = capkm_host_where(stream);
-
-	capkm_window_abort(slot->host->c, &where, slot->recording->window, NULL,
-			   NULL);
-	capkm_recording_drop(slot);
-}
-
 /* The declared sizes, all at once, so that the recording finds them. */
 static int prime(struct capkm_host *host, uint32_t slot,
 		 const struct capkm_host_graph_opts *o,
@@ -415,8 +389,7 @@ static int prepare(struct slot *slot, uint64_t stream,
 	int rc;
 
 	if (!rec)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "graph_prepare: out of memory");
+		return capkm_no_memory("graph_prepare", err);
 	rec->slot = slot->index;
 	rc = capkm_window_prepare(host->c, &where, &opts, &rec->window, err);
 	if (rc) {
@@ -424,8 +397,8 @@ static int prepare(struct slot *slot, uint64_t stream,
 		return rc;
 	}
 	/* An older window of the slot was taken away, or there would be no new one. */
-	if (is_origin(slot))
-		capkm_recording_drop(slot);
+	if (capkm_slot_is_origin(slot))
+		drop(slot);
 	slot->recording = rec;
 	rc = capkm_pool_capture_begin(host->pool, slot->index, err);
 	if (!rc)
@@ -433,7 +406,7 @@ static int prepare(struct slot *slot, uint64_t stream,
 	if (!rc)
 		rc = prime(host, slot->index, o, err);
 	if (rc) {
-		give_up(slot, stream);
+		capkm_recording_give_up(slot);
 		return rc;
 	}
 	slot->window = rec->window;
@@ -493,7 +466,7 @@ static int begin(struct slot *slot, uint64_t stream, struct capkm_error *err)
 	struct recording *rec = slot->recording;
 	int rc;
 
-	if (!is_origin(slot)) {
+	if (!capkm_slot_is_origin(slot)) {
 		rc = capkm_window_begin(host->c, &where, 0, NULL, err);
 		if (rc)
 			return rc;
@@ -512,7 +485,7 @@ static int begin(struct slot *slot, uint64_t stream, struct capkm_error *err)
 	if (!rc)
 		rc = capkm_pool_priming_end(host->metadata, slot->index, err);
 	if (rc)
-		give_up(slot, stream);
+		capkm_recording_give_up(slot);
 	return rc;
 }
 
@@ -559,7 +532,7 @@ static void refuse_graph(struct slot *slot, struct graph *g)
 	capkm_table_remove(&host->graphs, g->id);
 	g->uses_len = 0;
 	capkm_graph_put(host, g);
-	capkm_recording_drop(slot);
+	drop(slot);
 }
 
 static int end(struct slot *slot, uint64_t stream, uint64_t *graph,
@@ -572,13 +545,13 @@ static int end(struct slot *slot, uint64_t stream, uint64_t *graph,
 	int rc = slot->recording->missed;
 
 	if (rc) {
-		give_up(slot, stream);
+		capkm_recording_give_up(slot);
 		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
 			"end_capture: a launch could not be recorded, and the authority not be told; the window was aborted");
 	}
 	g = graph_new(slot, "end_capture", err);
 	if (!g) {
-		give_up(slot, stream);
+		capkm_recording_give_up(slot);
 		return -ENOMEM;
 	}
 	rc = capkm_window_close(host->c, &where, &g->authority, answer, err);
@@ -590,7 +563,9 @@ static int end(struct slot *slot, uint64_t stream, uint64_t *graph,
 		return rc;
 	}
 	merge_uses(g, slot->recording);
-	rc = mark_inputs(host->c, g, err);
+	rc = capkm_graph_each_claim(host->c, g->authority,
+				    CAPKM_GRAPH_QUERY_F_INPUTS, mark_input, g,
+				    err);
 	if (rc) {
 		refuse_graph(slot, g);
 		return rc;
@@ -618,7 +593,7 @@ int capkm_host_graph_end(struct capkm_host *host, uint64_t stream,
 	rc = capkm_host_slot(host, call, &stream, &slot, err);
 	if (!rc)
 		rc = drained(slot, call, err);
-	if (!rc && is_origin(slot))
+	if (!rc && capkm_slot_is_origin(slot))
 		rc = end(slot, stream, graph, answer, err);
 	else if (!rc)
 		rc = end_without(slot, stream, answer, err);
@@ -638,8 +613,8 @@ int capkm_host_graph_abort(struct capkm_host *host, uint64_t stream,
 	rc = capkm_host_slot(host, call, &stream, &slot, err);
 	if (!rc)
 		rc = drained(slot, call, err);
-	if (!rc && is_origin(slot))
-		give_up(slot, stream);
+	if (!rc && capkm_slot_is_origin(slot))
+		capkm_recording_give_up(slot);
 	capkm_host_leave(host);
 	return rc;
 }
@@ -791,8 +766,7 @@ static int replay(struct slot *slot, uint64_t stream, struct graph *g,
 			return refuse_replay(slot, stream, g, result, err);
 	} while (rc > 0);
 	if (rc)
-		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
-			"graph_replay: no thread could be started for work that it has to wait for");
+		return capkm_host_no_thread(rc, "graph_replay", err);
 	g->refs++;
 	for (i = 0; i < g->uses_len; i++)
 		capkm_memory_use(g->uses[i].memory);
@@ -836,8 +810,7 @@ int capkm_host_graph_replay(struct capkm_host *host, uint64_t stream,
 		goto out;
 	task = capkm_task_new(host, stream);
 	if (!task) {
-		rc = capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				     "graph_replay: out of memory");
+		rc = capkm_no_memory("graph_replay", err);
 		goto out;
 	}
 	g->refs++;

@@ -54,6 +54,13 @@ int capkm_host_unknown(const struct table *t, uint64_t id, const char *call,
 		call, what, id);
 }
 
+int capkm_host_no_thread(int rc, const char *call, struct capkm_error *err)
+{
+	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+		"%s: no thread could be started for work that it has to wait for",
+		call);
+}
+
 /* A fence of the drop queue is a position. */
 static int fence(void *context, uint64_t *position)
 {
@@ -143,8 +150,7 @@ int capkm_host_slot(struct capkm_host *host, const char *call, uint64_t *stream,
 			return rc;
 		slot = slot_new(host, index, err);
 		if (!slot)
-			return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-					       "%s: out of memory", call);
+			return capkm_no_memory(call, err);
 		host->slots[index] = slot;
 	}
 	rc = capkm_slot_start(slot);
@@ -264,8 +270,7 @@ int capkm_host_create(struct capkm *c, const struct capkm_host_opts *opts,
 	host = calloc(1, sizeof(*host) + slots * sizeof(host->slots[0]));
 	if (!host) {
 		atomic_store(&c->has_executor, false);
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "host_create: out of memory");
+		return capkm_no_memory("host_create", err);
 	}
 	host->c = c;
 	host->generation = c->generation;
@@ -307,28 +312,13 @@ static void stop(struct capkm_host *host)
 			pthread_join(host->slots[i]->thread, NULL);
 }
 
-static bool is_origin(const struct slot *slot)
-{
-	return slot && slot->recording && slot->recording->slot == slot->index;
-}
-
 static void abort_windows(struct capkm_host *host)
 {
 	uint32_t i;
 
-	for (i = 0; i < host->slots_len; i++) {
-		struct slot *slot = host->slots[i];
-		const struct capkm_where where = {
-			.slot = i, .flags = CAPKM_WHERE_SLOT
-		};
-
-		if (!is_origin(slot))
-			continue;
-		if (!capkm_host_inherited(host))
-			capkm_window_abort(host->c, &where,
-					   slot->recording->window, NULL, NULL);
-		capkm_recording_drop(slot);
-	}
+	for (i = 0; i < host->slots_len; i++)
+		if (host->slots[i] && capkm_slot_is_origin(host->slots[i]))
+			capkm_recording_give_up(host->slots[i]);
 }
 
 static void slot_free(struct capkm_host *host, struct slot *slot)
@@ -424,7 +414,7 @@ int capkm_host_query(struct capkm_host *host, struct capkm_host_stats *stats,
 
 		if (!slot)
 			continue;
-		if (is_origin(slot))
+		if (capkm_slot_is_origin(slot))
 			*(slot->recording->begun ? &s.recording : &s.prepared) += 1;
 		s.queued += slot->issued - slot->done;
 		s.failed += slot->failed;

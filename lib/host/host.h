@@ -182,6 +182,8 @@ bool capkm_host_inherited(const struct capkm_host *host);
 int capkm_host_slot(struct capkm_host *host, const char *call, uint64_t *stream,
 		    struct slot **out, struct capkm_error *err);
 struct capkm_where capkm_host_where(uint64_t stream);
+/* There is none for work that a call has to wait for. @rc */
+int capkm_host_no_thread(int rc, const char *call, struct capkm_error *err);
 /* -EXDEV or -ENOENT for an id that was not found. */
 int capkm_host_unknown(const struct table *t, uint64_t id, const char *call,
 		       const char *what, uint32_t index,
@@ -299,8 +301,14 @@ int capkm_recording_lost(struct slot *slot, const char *call,
 /* What belongs in the window could not be recorded: a graph would lack it. */
 void capkm_recording_doom(struct slot *slot, uint64_t stream,
 			  const char *label, int rc);
-/* Gives up the recording that the slot is the origin of. */
-void capkm_recording_drop(struct slot *slot);
+/* Has the slot a window of its own, not as a member? */
+static inline bool capkm_slot_is_origin(const struct slot *slot)
+{
+	return slot->recording && slot->recording->slot == slot->index;
+}
+
+/* Aborts the window that the slot is the origin of, and what it recorded. */
+void capkm_recording_give_up(struct slot *slot);
 /* A slot joins a recording. */
 int capkm_recording_join(struct slot *slot, uint64_t stream,
 			 struct recording *rec, struct capkm_error *err);

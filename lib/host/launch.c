@@ -16,13 +16,6 @@ struct work {
 	const char *why;	/* it does not compile, else NULL */
 };
 
-static int no_thread(const struct work *w, int rc, struct capkm_error *err)
-{
-	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
-		"%s: no thread could be started for work that it has to wait for",
-		w->call);
-}
-
 /* It is recorded, in the order of the calls, once what it uses has settled. */
 static int record(struct work *w, uint32_t *result, struct capkm_error *err)
 {
@@ -32,7 +25,7 @@ static int record(struct work *w, uint32_t *result, struct capkm_error *err)
 	if (rc > 0)
 		return rc;
 	if (rc)
-		return no_thread(w, rc, err);
+		return capkm_host_no_thread(rc, w->call, err);
 	rc = capkm_recording_add(w->slot, w->dispatch, w->why, w->call, result,
 				 err);
 	w->dispatch = NULL;
@@ -45,7 +38,7 @@ static int enqueue(struct work *w, struct capkm_error *err)
 	int rc = capkm_slot_room(w->slot);
 
 	if (rc)
-		return rc > 0 ? rc : no_thread(w, rc, err);
+		return rc > 0 ? rc : capkm_host_no_thread(rc, w->call, err);
 	w->task->dispatch = d;
 	if (w->why) {
 		w->task->uncompiled = true;
@@ -126,8 +119,7 @@ static int try_launch(struct capkm_host *host, struct slot *slot,
 	w.task = capkm_task_new(host, stream);
 	if (!w.task) {
 		capkm_dispatch_free(host, w.dispatch);
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	}
 	return issue(&w, result, err);
 }
@@ -317,12 +309,6 @@ static int write_new(struct capkm_host *host, struct slot *slot,
 	return 0;
 }
 
-static int no_claims(int rc, const char *call, struct capkm_error *err)
-{
-	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0, "%s: out of memory",
-			       call);
-}
-
 /*
  * What a window cannot record is not done. The authority taints the destinations
  * at once: tasks that were issued before and write them have run by then. 1: the
@@ -346,7 +332,7 @@ static int refuse(struct slot *slot, uint64_t stream, struct write *writes,
 		return rc;
 	claims = calloc(len, sizeof(*claims));
 	if (!claims)
-		return no_claims(-ENOMEM, "host_write", err);
+		return capkm_no_memory("host_write", err);
 	/* What was never allocated cannot be read anyway. */
 	for (i = 0; i < len; i++)
 		if (writes[i].dispatch->uses[0].memory->address)
@@ -369,7 +355,6 @@ static int issue_writes(struct slot *slot, uint64_t stream,
 			struct write *writes, uint32_t len, uint32_t *result,
 			struct capkm_error *err)
 {
-	const struct work w = { .call = "host_write" };
 	uint32_t i;
 	int rc;
 
@@ -386,7 +371,7 @@ static int issue_writes(struct slot *slot, uint64_t stream,
 		}
 		rc = capkm_slot_room(slot);
 		if (rc < 0)
-			return no_thread(&w, rc, err);
+			return capkm_host_no_thread(rc, "host_write", err);
 		if (rc)
 			continue;
 		writes[i].task->dispatch = d;
@@ -423,7 +408,7 @@ int capkm_host_write(struct capkm_host *host, uint64_t stream,
 		return rc;
 	w = calloc(len ? len : 1, sizeof(*w));
 	rc = w ? capkm_host_slot(host, "host_write", &stream, &slot, err) :
-		 no_claims(-ENOMEM, "host_write", err);
+		 capkm_no_memory("host_write", err);
 	for (i = 0; i < len && !rc; i++)
 		rc = write_new(host, slot, stream, &writes[i], i, &w[i], err);
 	if (!rc)
@@ -469,7 +454,6 @@ static int read_range(struct capkm_host *host, struct slot *slot,
 		      uint64_t stream, struct capkm_host_range *range,
 		      struct read_task *r, struct capkm_error *err)
 {
-	const struct work w = { .call = "host_read" };
 	struct use use = { .access = CAPKM_HOST_READ };
 	struct task *task;
 	struct mark mark;
@@ -480,7 +464,7 @@ static int read_range(struct capkm_host *host, struct slot *slot,
 		return rc;
 	task = capkm_task_new(host, stream);
 	if (!task)
-		return no_claims(-ENOMEM, "host_read", err);
+		return capkm_no_memory("host_read", err);
 	r->claim = capkm_memory_claim(use.memory, range);
 	r->from = use.memory->address ? use.memory->address + range->start :
 					NULL;
@@ -501,7 +485,7 @@ static int read_range(struct capkm_host *host, struct slot *slot,
 		rc = r->rc;
 	} else {
 		if (rc == -EAGAIN)
-			no_thread(&w, rc, err);
+			capkm_host_no_thread(rc, "host_read", err);
 		capkm_task_free(host, task);
 	}
 	capkm_memory_unuse(host, use.memory);
@@ -597,7 +581,7 @@ int capkm_host_check(struct capkm_host *host,
 	claims = calloc(len + 1ul, sizeof(*claims));
 	held = calloc(len + 1ul, sizeof(*held));
 	if (!claims || !held) {
-		rc = no_claims(-ENOMEM, "host_check", err);
+		rc = capkm_no_memory("host_check", err);
 		len = 0;
 	} else {
 		rc = hold(host, ranges, &len, held, claims, err);
@@ -618,7 +602,6 @@ int capkm_host_check(struct capkm_host *host,
 int capkm_host_sync(struct capkm_host *host, uint64_t stream,
 		    struct capkm_error *err)
 {
-	const struct work w = { .call = "host_sync" };
 	struct slot *slot;
 	int rc = capkm_host_enter(host, "host_sync", err);
 
@@ -631,7 +614,7 @@ int capkm_host_sync(struct capkm_host *host, uint64_t stream,
 	if (!rc) {
 		rc = capkm_slot_drain(slot);
 		if (rc)
-			no_thread(&w, rc, err);
+			capkm_host_no_thread(rc, "host_sync", err);
 	}
 	capkm_host_leave(host);
 	return rc;

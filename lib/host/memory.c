@@ -114,8 +114,7 @@ static int alloc(struct capkm_host *host, struct slot *slot, uint64_t bytes,
 	int rc;
 
 	if (!m)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "host_alloc: out of memory");
+		return capkm_no_memory("host_alloc", err);
 	m->refs = 1;
 	rc = find_bytes(host, m, slot->index, bytes, flags, err);
 	if (!rc) {

@@ -213,8 +213,7 @@ static int grow(struct area *a, struct request *r, struct slice **out)
 	page = calloc(1, sizeof(*page));
 	s = calloc(1, sizeof(*s));
 	if (!page || !s) {
-		rc = capkm_error_set(r->err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				     "%s: out of memory", r->call);
+		rc = capkm_no_memory(r->call, r->err);
 	} else {
 		page->bytes = bytes;
 		rc = add_page(a, r, page, s);
@@ -238,8 +237,7 @@ int capkm_area_reserve(struct area *a, struct request *r, struct slice **out)
 	if (kind->splits && !r->rest) {
 		r->rest = calloc(1, sizeof(*r->rest));
 		if (!r->rest)
-			return capkm_error_set(r->err, -ENOMEM, CAPKM_NO_INDEX,
-				0, "%s: out of memory", r->call);
+			return capkm_no_memory(r->call, r->err);
 	}
 	rc = take(a, r, out);
 	return rc == 1 ? grow(a, r, out) : rc;

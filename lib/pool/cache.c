@@ -178,8 +178,7 @@ int capkm_cache_create(const struct capkm_cache_opts *opts,
 			known.make ? "drop" : "make");
 	cache = calloc(1, sizeof(*cache));
 	if (!cache)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "cache_create: out of memory");
+		return capkm_no_memory("cache_create", err);
 	cache->opts = known;
 	TAILQ_INIT(&cache->unpinned);
 	pthread_mutex_init(&cache->mutex, NULL);

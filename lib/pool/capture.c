@@ -113,8 +113,7 @@ static int make_pins(struct part *part, struct capkm_pool_pins **out,
 		(*out)->slices = calloc(n, sizeof(*(*out)->slices));
 	if (!*out || !(*out)->slices) {
 		free(*out);
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	}
 	(*out)->pool = part->pool;
 	(*out)->epoch = part->pool->epoch;

@@ -85,8 +85,7 @@ int capkm_drop_create(const struct capkm_drop_opts *opts,
 			known.fence ? "wait" : "fence");
 	queue = calloc(1, sizeof(*queue));
 	if (!queue)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "drop_create: out of memory");
+		return capkm_no_memory("drop_create", err);
 	queue->opts = known;
 	batch_init(&queue->staged);
 	batch_init(&queue->pending);

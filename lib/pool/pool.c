@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_MEMORY(err, call)						\
-	capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,		\
-			"%s: out of memory", call)
-
 bool capkm_pool_inherited(const struct capkm_pool *pool)
 {
 	return capkm_inherited(pool->c) ||
@@ -62,7 +58,7 @@ int capkm_pool_make_part(struct capkm_pool *pool, uint32_t slot,
 	part = calloc(1, sizeof(*part) +
 				 pool->shapes_len * sizeof(*part->areas));
 	if (!part)
-		return NO_MEMORY(err, call);
+		return capkm_no_memory(call, err);
 	part->pool = pool;
 	part->slot = slot;
 	for (i = 0; i < pool->shapes_len; i++)
@@ -81,7 +77,7 @@ static int handle_add(struct capkm_pool *pool, const char *call,
 	int rc;
 
 	if (!h)
-		return NO_MEMORY(err, call);
+		return capkm_no_memory(call, err);
 	rc = capkm_table_add(&pool->handles, h, &h->id);
 	if (!rc) {
 		*out = h;
@@ -89,7 +85,7 @@ static int handle_add(struct capkm_pool *pool, const char *call,
 	}
 	free(h);
 	if (rc == -ENOMEM)
-		return NO_MEMORY(err, call);
+		return capkm_no_memory(call, err);
 	return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
 		"%s: the pool has %" PRIu64 " handles, more than it can name",
 		call, pool->handles.count);
@@ -682,7 +678,7 @@ int capkm_pool_create(struct capkm *c, const struct capkm_pool_memory *memory,
 	pool = calloc(1, sizeof(*pool) +
 				 o.slots * sizeof(*pool->parts));
 	if (!pool)
-		return NO_MEMORY(err, "pool_create");
+		return capkm_no_memory("pool_create", err);
 	pool->c = c;
 	pool->memory = m;
 	rc = create(pool, &o, err);

@@ -168,8 +168,7 @@ static int shape_all(struct capkm_pool *pool,
 
 	pool->shapes = calloc(1, (len + 1) * sizeof(*pool->shapes));
 	if (!pool->shapes)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				       "pool_create: out of memory");
+		return capkm_no_memory("pool_create", err);
 	pool->shapes_len = len + 1;
 	rc = shape(pool, &persistent, 0, &pool->shapes[0], err);
 	for (i = 0; i < len && !rc; i++)
