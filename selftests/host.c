@@ -472,6 +472,40 @@ TEST_F(host, graph_that_writes_nothing)
 	h_is(x, 1, in, 5);
 }
 
+static void *open_soon(void *gate)
+{
+	usleep(20000);
+	gate_open(gate);
+	return NULL;
+}
+
+/*
+ * CW-29: the refusal comes after the replay that runs, also if no memory says so, for
+ * both only read.
+ */
+TEST_F(host, refused_while_it_is_replayed)
+{
+	struct ex *x = &self->x;
+	struct gate gate = GATE;
+	uint64_t k = h_kernel(x, "gated", fn_gated, &gate), g;
+	struct h_launched r;
+	pthread_t thread;
+
+	h_record(x, 1);
+	h_launch(x, 1, k, 0, NO_ARGS);
+	g = h_end(x, 1);
+	h_replay(x, 1, g);
+	gate_await(&gate, 1);
+	h_record(x, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_soon, &gate));
+	r = h_try_replay(x, 2, g);
+	pthread_join(thread, NULL);
+	ASSERT_EQ(0, r.rc);
+	ASSERT_EQ(CAPKM_REFUSED, r.result);
+	h_end_refused(x, 2);
+	ASSERT_EQ(1, gate.inside);
+}
+
 /* One graph, replayed often and on all slots: the replays follow one another. */
 TEST_F(host, replays_on_all_slots)
 {

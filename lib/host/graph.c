@@ -761,7 +761,10 @@ static int replay(struct slot *slot, uint64_t stream, struct graph *g,
 			rc = capkm_slot_room(slot);
 			continue;
 		}
-		rc = capkm_uses_settle(host, g->uses, g->uses_len);
+		/* Of two replays that only read none waits for the other's memory. */
+		rc = capkm_mark_settle(host, g->replayed);
+		if (!rc)
+			rc = capkm_uses_settle(host, g->uses, g->uses_len);
 		if (!rc)
 			return refuse_replay(slot, stream, g, result, err);
 	} while (rc > 0);

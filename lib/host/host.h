@@ -211,11 +211,12 @@ void capkm_task_free(struct capkm_host *host, struct task *task);
 struct mark capkm_task_issue(struct slot *slot, struct task *task,
 			     const struct use *uses, uint32_t len);
 /*
- * These two wait: for room in the queue; until what @uses would have to wait for
- * has run. 1: the lock was released meanwhile, so look again; 0: no need to wait;
- * -EAGAIN.
+ * These wait: for room in the queue; until @mark, or what @uses would have to wait
+ * for, has run. 1: the lock was released meanwhile, so look again; 0: no need to
+ * wait; -EAGAIN.
  */
 int capkm_slot_room(struct slot *slot);
+int capkm_mark_settle(struct capkm_host *host, struct mark mark);
 int capkm_uses_settle(struct capkm_host *host, const struct use *uses,
 		      uint32_t len);
 /* Does the calling thread run a function of this executor? */

@@ -428,6 +428,16 @@ int capkm_slot_room(struct slot *slot)
 	return rc ? rc : 1;
 }
 
+int capkm_mark_settle(struct capkm_host *host, struct mark mark)
+{
+	int rc;
+
+	if (has_run(host, mark))
+		return 0;
+	rc = capkm_slot_wait(host, mark);
+	return rc ? rc : 1;
+}
+
 struct unsettled {
 	const struct capkm_host *host;
 	struct mark mark;
@@ -446,12 +456,8 @@ int capkm_uses_settle(struct capkm_host *host, const struct use *uses,
 {
 	struct unsettled u = { .host = host };
 	uint32_t i;
-	int rc;
 
 	for (i = 0; i < len && !u.mark.position; i++)
 		each_wait(host, &uses[i], find_unsettled, &u);
-	if (!u.mark.position)
-		return 0;
-	rc = capkm_slot_wait(host, u.mark);
-	return rc ? rc : 1;
+	return capkm_mark_settle(host, u.mark);
 }
