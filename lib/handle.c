@@ -9,6 +9,9 @@
 
 #define EMBEDDED	"embedded:"
 #define AUTO		"auto:"
+#define PROXY		"proxy:"
+
+const struct capkm_transport *capkm_proxy;
 
 const char *capkm_version(void)
 {
@@ -60,6 +63,8 @@ static int open_any(struct capkm *c, const char *path, struct capkm_error *err)
 {
 	if (!strcmp(path, EMBEDDED))
 		return open_with(c, &capkm_transport_embedded, path, err);
+	if (capkm_proxy && !strncmp(path, PROXY, strlen(PROXY)))
+		return open_with(c, capkm_proxy, path + strlen(PROXY), err);
 	if (strcmp(path, AUTO))
 		return open_with(c, &capkm_transport_kernel, path, err);
 	if (!open_with(c, &capkm_transport_kernel, DEVICE_NODE, NULL))
@@ -188,9 +193,10 @@ int capkm_join(struct capkm *c, struct capkm_error *err)
 	struct capkm_session_join arg = { .size = sizeof(arg) };
 	int rc;
 
-	if (capkm_inherited(c) && c->transport == &capkm_transport_embedded)
+	if (capkm_inherited(c) && c->transport != &capkm_transport_kernel)
 		return capkm_error_set(err, -ECANCELED, CAPKM_NO_INDEX, 0,
-			"join: an embedded session cannot be shared after fork; open a handle in this process");
+			"join: a session of %s cannot be shared after fork; open a handle in this process",
+			c->transport->name);
 	rc = c->transport->call(c->state, nr, &arg);
 	if (rc)
 		return capkm_refuse(c, err, nr, rc, &arg, "%s", "");

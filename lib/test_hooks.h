@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests of the embedded engine; in libcapkm.a only. The counts are the
- * process' own, over all embedded handles.
+ * For tests; in libcapkm.a only. Of the embedded engine the counts are the process'
+ * own, over all embedded handles.
  */
 #ifndef CAPKM_TEST_HOOKS_H
 #define CAPKM_TEST_HOOKS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -30,6 +31,15 @@ uint64_t capkm_test_check_count(void);
 void capkm_test_become(uint32_t pid);
 /* The process @pid has died; its client of the embedded handle @c ends. */
 void capkm_test_die(struct capkm *c, uint32_t pid);
+
+/* From now on capkm_open() takes "proxy:HOST:PORT", see transport_proxy.c. */
+void capkm_test_offer_proxy(void);
+/*
+ * Runs a shell command where the proxy at HOST:PORT is, an empty one ends it; its
+ * output, and its exit status or -errno.
+ */
+int capkm_test_proxy_run(const char *address, const char *command, char *out,
+			 size_t size);
 
 #ifdef __cplusplus
 }

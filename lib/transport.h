@@ -34,6 +34,8 @@ extern const struct capkm_transport capkm_transport_kernel;
 /* The state of a duplicate of @fd, which is close-on-exec; 0 or -errno. */
 int capkm_kernel_adopt(int fd, void **state);
 extern const struct capkm_transport capkm_transport_embedded;
+/* The one for tests, once a test has offered it, see transport_proxy.c. */
+extern const struct capkm_transport *capkm_proxy;
 
 /* For tests: the process @pid that they play has died, for this session. */
 void capkm_embedded_die(void *state, unsigned int pid);

@@ -66,6 +66,8 @@ static T_UNUSED const char *t_transport(void)
 {
 	const char *t = getenv("CAPKM_TEST_TRANSPORT");
 
+	if (t && !strncmp(t, "proxy:", 6))
+		capkm_test_offer_proxy();
 	return t && *t ? t : "embedded:";
 }
 

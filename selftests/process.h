@@ -4,6 +4,7 @@
 #define CAPKM_PROCESS_H
 
 #include "capkm_test.h"
+#include "pass_fd.h"
 
 #define ONLY_KERNEL() do {						\
 	if (t_embedded())						\
@@ -39,42 +40,8 @@ static void __attribute__((noreturn, unused)) rest(void)
 
 static T_UNUSED void send_fd(int sock, int fd)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} u = { 0 };
-	struct iovec iov = { .iov_base = "", .iov_len = 1 };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = u.room, .msg_controllen = sizeof(u.room),
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	if (sendmsg(sock, &m, 0) != 1)
+	if (!pass_fd(sock, fd))
 		_exit(1);
-}
-
-static T_UNUSED int receive_fd(int sock)
-{
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} u = { 0 };
-	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = u.room, .msg_controllen = sizeof(u.room),
-	};
-	int fd = -1;
-
-	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&m))
-		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
-	return fd;
 }
 
 static T_UNUSED int raw(int fd, unsigned int nr, void *arg)
