@@ -42,7 +42,7 @@ same() {
 		wrong "$1 and enum capkm_nr differ in $(sort <<<"$2"$'\n'"$calls" | uniq -u | tr '\n' ' ')"
 }
 same "the ioctls of $uapi" "$(sed -n 's/^#define CAPKM_IOC_\([A-Z_]*\).*/\1/p' "$uapi")"
-same kmod/engine/call.c "$(sed -n 's/^\tOP(\([A-Z_]*\),.*/\1/p' kmod/engine/call.c)"
+same kmod/engine/ops.h "$(sed -n 's/^\tOP(\([A-Z_]*\),.*/\1/p' kmod/engine/ops.h)"
 same "$manual" "$(sed -n 's/^CAPKM_IOC_\([A-Z_]*\)$/\1/p' "$manual")"
 while read -r call nr; do
 	grep -qE "^$nr +$call +" "$manual" || wrong "$manual's table of all calls lacks $nr $call"
