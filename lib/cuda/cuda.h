@@ -112,6 +112,7 @@ struct graph {
 	struct found found;
 	uint64_t *inputs;	/* buffers that it needs from outside */
 	uint32_t inputs_len;
+	uint64_t looked;	/* when they were all there: cuda->ended */
 	struct graph **children;	/* a reference each */
 	uint32_t children_len;
 	struct capkm_pool_pins *pins;
@@ -149,6 +150,7 @@ struct capkm_cuda {
 	SLIST_HEAD(event_list, event) events;
 	struct region **regions;	/* by address */
 	uint32_t regions_len, regions_capacity;
+	uint64_t ended;			/* times that memory was freed or taken out */
 	struct page_source *sources;	/* of pools, until the close */
 	struct capkm_pool *pool;
 	struct capkm_cache *cache;
@@ -235,20 +237,32 @@ int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,
 
 /* memory.c */
 
-/* Claims of several ranges, malloc()ed; @index: of the first range in messages. */
+/* Claims of several ranges. A launch has few, and allocates nothing for them. */
+#define CLAIMS_FEW	16u
+struct claims_of {
+	struct capkm_claim *claims;	/* @few, or malloc()ed */
+	uint32_t len;
+	struct capkm_claim few[CLAIMS_FEW];
+};
+
+/* @index: of the first range in messages. After a success it is unresolved again. */
 int capkm_cuda_resolve(struct capkm_cuda *cuda,
 		       const struct capkm_cuda_range *ranges, uint32_t len,
-		       uint32_t index, const char *call,
-		       struct capkm_claim **claims, uint32_t *claims_len,
+		       uint32_t index, const char *call, struct claims_of *out,
 		       struct capkm_error *err);
+void capkm_cuda_unresolve(struct claims_of *of);
 /* Is @address in known memory? Which buffer, or 0; from there to the buffer's end. */
 uint64_t capkm_cuda_buffer_at(struct capkm_cuda *cuda, uint64_t address,
 			      struct capkm_claim *rest);
 /* Memory of another process, which ipc.c has opened. -EEXIST, -ENOMEM */
 int capkm_cuda_add_opened(struct capkm_cuda *cuda, struct region *r,
 			  const char *call, struct capkm_error *err);
-/* Is the buffer there, and not freed? */
-bool capkm_cuda_is_alive(struct capkm_cuda *cuda, uint64_t buffer);
+/*
+ * The first of @buffers that is freed or not there any more, or 0. If there was none at
+ * @looked, and nothing has been freed since, none is looked for.
+ */
+uint64_t capkm_cuda_find_ended(struct capkm_cuda *cuda, const uint64_t *buffers,
+			       uint32_t len, uint64_t *looked);
 /* Windows or graphs have gone: frees what only they used. */
 void capkm_cuda_sweep(struct capkm_cuda *cuda);
 /* All of it, at the close. */

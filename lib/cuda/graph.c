@@ -134,10 +134,10 @@ int capkm_cuda_graph_inputs(struct capkm_cuda *cuda, struct graph *g,
 
 /* replay */
 
-static int check(struct capkm_cuda *cuda, const struct graph *g,
+static int check(struct capkm_cuda *cuda, struct graph *g,
 		 struct capkm_error *err)
 {
-	uint32_t i;
+	uint64_t ended;
 
 	if (g->broken)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
@@ -151,12 +151,12 @@ static int check(struct capkm_cuda *cuda, const struct graph *g,
 		return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
 			"graph_replay: the pool was reset since graph %" PRIu64 " was captured; capture it again",
 			g->id);
-	for (i = 0; i < g->inputs_len; i++)
-		if (!capkm_cuda_is_alive(cuda, g->inputs[i]))
-			return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
-				"graph_replay: input freed: buffer %" PRIu64 ", which graph %" PRIu64 " reads; capture it again",
-				g->inputs[i], g->id);
-	return 0;
+	ended = capkm_cuda_find_ended(cuda, g->inputs, g->inputs_len, &g->looked);
+	if (!ended)
+		return 0;
+	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, 0,
+		"graph_replay: input freed: buffer %" PRIu64 ", which graph %" PRIu64 " reads; capture it again",
+		ended, g->id);
 }
 
 /* An event of the stream's context, before anything is launched. */

@@ -87,9 +87,16 @@ static int insert(struct capkm_cuda *cuda, struct region *r)
 
 static void take_out(struct capkm_cuda *cuda, uint32_t i)
 {
+	cuda->ended++;
 	cuda->regions_len--;
 	memmove(&cuda->regions[i], &cuda->regions[i + 1],
 		(cuda->regions_len - i) * sizeof(*cuda->regions));
+}
+
+static void mark_dying(struct capkm_cuda *cuda, struct region *r)
+{
+	cuda->ended++;
+	r->dying = true;
 }
 
 /* Gives the memory back, and the buffer. The region is in no list. */
@@ -286,7 +293,7 @@ static int end_region(struct capkm_cuda *cuda, uint64_t address, int origin,
 	else if (origin == ADOPTED)
 		take_out(cuda, lower(cuda, address));
 	else
-		r->dying = true;
+		mark_dying(cuda, r);
 	pthread_mutex_unlock(&cuda->lock);
 	if (rc == -ENOENT)
 		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
@@ -361,15 +368,29 @@ void capkm_cuda_sweep(struct capkm_cuda *cuda)
 	}
 }
 
-bool capkm_cuda_is_alive(struct capkm_cuda *cuda, uint64_t buffer)
+static bool is_alive(const struct capkm_cuda *cuda, uint64_t buffer)
 {
-	bool found = false;
+	uint32_t i;
+
+	for (i = 0; i < cuda->regions_len; i++)
+		if (cuda->regions[i]->buffer == buffer &&
+		    !cuda->regions[i]->dying)
+			return true;
+	return false;
+}
+
+uint64_t capkm_cuda_find_ended(struct capkm_cuda *cuda, const uint64_t *buffers,
+			       uint32_t len, uint64_t *looked)
+{
+	uint64_t found = 0;
 	uint32_t i;
 
 	pthread_mutex_lock(&cuda->lock);
-	for (i = 0; i < cuda->regions_len && !found; i++)
-		found = cuda->regions[i]->buffer == buffer &&
-			!cuda->regions[i]->dying;
+	for (i = 0; *looked != cuda->ended && i < len && !found; i++)
+		if (!is_alive(cuda, buffers[i]))
+			found = buffers[i];
+	if (!found)
+		*looked = cuda->ended;
 	pthread_mutex_unlock(&cuda->lock);
 	return found;
 }
@@ -534,32 +555,38 @@ int capkm_cuda_claims(struct capkm_cuda *cuda,
 
 int capkm_cuda_resolve(struct capkm_cuda *cuda,
 		       const struct capkm_cuda_range *ranges, uint32_t len,
-		       uint32_t index, const char *call,
-		       struct capkm_claim **claims, uint32_t *claims_len,
+		       uint32_t index, const char *call, struct claims_of *out,
 		       struct capkm_error *err)
 {
-	uint32_t i, n, room = len ? len : 1;
-	int rc;
+	uint32_t i, room = CLAIMS_FEW;
+	int rc = 0;
 
+	out->claims = out->few;
 	for (;;) {
-		*claims = calloc(room, sizeof(**claims));
-		if (!*claims)
-			return capkm_no_memory(call, err);
-		n = 0;
-		rc = 0;
+		out->len = 0;
 		for (i = 0; i < len && !rc; i++)
 			rc = add_claims(cuda, &ranges[i], index + i, call,
-					*claims, &n, room, err);
-		if (!rc && n <= room) {
-			*claims_len = n;
+					out->claims, &out->len, room, err);
+		if (!rc && out->len <= room)
 			return 0;
-		}
-		free(*claims);
-		*claims = NULL;
+		capkm_cuda_unresolve(out);
 		if (rc)
 			return rc;
-		room = n;
+		/* Memory may have been adopted or freed before it is looked at again. */
+		room = out->len;
+		out->claims = calloc(room, sizeof(*out->claims));
+		if (!out->claims) {
+			out->claims = out->few;
+			return capkm_no_memory(call, err);
+		}
 	}
+}
+
+void capkm_cuda_unresolve(struct claims_of *of)
+{
+	if (of->claims != of->few)
+		free(of->claims);
+	of->claims = of->few;
 }
 
 uint64_t capkm_cuda_buffer_at(struct capkm_cuda *cuda, uint64_t address,

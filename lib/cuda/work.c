@@ -58,21 +58,21 @@ static int begin(struct capkm_cuda *cuda, struct stream *stream,
 	const struct capkm_scope_opts opts = CAPKM_OPTS(struct capkm_scope_opts,
 		.label = work->label, .flags = work->flags,
 		.retry_ms = work->retry_ms);
-	struct capkm_claim *reads = NULL, *writes = NULL;
-	uint32_t reads_len = 0, writes_len = 0;
+	struct claims_of reads, writes;
 	int rc = capkm_cuda_resolve(cuda, work->reads, work->reads_len, 0, call,
-				    &reads, &reads_len, err);
+				    &reads, err);
 
-	if (!rc)
-		rc = capkm_cuda_resolve(cuda, work->writes, work->writes_len,
-					work->reads_len, call, &writes,
-					&writes_len, err);
-	if (!rc)
-		rc = capkm_work_enter(cuda, stream, capture, call, reads,
-				      reads_len, writes, writes_len, &opts,
-				      scope, why, err);
-	free(reads);
-	free(writes);
+	if (rc)
+		return rc;
+	rc = capkm_cuda_resolve(cuda, work->writes, work->writes_len,
+				work->reads_len, call, &writes, err);
+	if (!rc) {
+		rc = capkm_work_enter(cuda, stream, capture, call,
+				      reads.claims, reads.len, writes.claims,
+				      writes.len, &opts, scope, why, err);
+		capkm_cuda_unresolve(&writes);
+	}
+	capkm_cuda_unresolve(&reads);
 	return rc;
 }
 
@@ -417,15 +417,14 @@ static int trust(struct capkm_cuda *cuda, const struct capkm_claim *claims,
 static int check_source(struct job *job, const struct capkm_cuda_work *work,
 			struct capkm_error *err)
 {
-	struct capkm_claim *claims;
-	uint32_t n;
+	struct claims_of reads;
 	int rc = capkm_cuda_resolve(job->cuda, work->reads, work->reads_len, 0,
-				    job->call, &claims, &n, err);
+				    job->call, &reads, err);
 
 	if (rc)
 		return rc;
-	rc = trust(job->cuda, claims, n, job->call, err);
-	free(claims);
+	rc = trust(job->cuda, reads.claims, reads.len, job->call, err);
+	capkm_cuda_unresolve(&reads);
 	return rc;
 }
 
@@ -611,29 +610,30 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "cuda_read";
 	struct reading r = { .cuda = cuda, .handle = handle, .err = err };
-	struct capkm_claim *claims = NULL;
+	struct claims_of reads;
 	struct capture capture;
-	uint32_t n = 0;
 	int rc = capkm_cuda_usable(cuda, call, err);
 
 	if (!rc)
 		rc = capkm_cuda_resolve(cuda, from, 1, CAPKM_NO_INDEX, call,
-					&claims, &n, err);
+					&reads, err);
 	if (rc)
 		return rc;
 	rc = get(cuda, handle, call, &r.stream, &capture, err);
-	if (rc == -EREMOTEIO && trust(cuda, claims, n, call, err) == -ESTALE)
+	if (rc == -EREMOTEIO &&
+	    trust(cuda, reads.claims, reads.len, call, err) == -ESTALE)
 		rc = -ESTALE;
 	if (rc) {
-		free(claims);
+		capkm_cuda_unresolve(&reads);
 		return rc;
 	}
 	if (capture.window)
 		rc = capkm_stream_refuse(cuda, r.stream, CAPKM_REFUSE_READ,
 					 call, err);
 	if (!rc)
-		rc = read_claims(&r, claims, n, from->address, data);
-	free(claims);
+		rc = read_claims(&r, reads.claims, reads.len, from->address,
+				 data);
+	capkm_cuda_unresolve(&reads);
 	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, r.stream);
 	return rc;

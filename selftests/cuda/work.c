@@ -73,6 +73,35 @@ TEST_F(bridge, skipped)
 	c_holds(b, 6);
 }
 
+/* More ranges than a call has room for without an allocation: the last counts, too. */
+TEST_F(bridge, many_ranges)
+{
+	enum { MANY = 40 };
+	G;
+	uint64_t to = c_new(g, s, 0), in[MANY];
+	struct capkm_cuda_range reads[MANY + 1];
+	uint32_t n = WORDS;
+	struct c_result r;
+	void *params[] = { &to, &in[MANY - 1], &n };
+
+	for (int i = 0; i < MANY; i++) {
+		in[i] = c_new(g, s, i);
+		reads[i] = (struct capkm_cuda_range)ALL(in[i]);
+	}
+	reads[MANY] = (struct capkm_cuda_range){ 0x1234, 4 };
+	c_must(c_try_launch(g, s, g->k.copy, params, reads, MANY, RANGES(ALL(to))), "copy");
+	c_is(g, s, to, MANY - 1);
+	ASSERT_EQ(-ENOENT, c_try_launch(g, s, g->k.copy, params, reads, MANY + 1,
+					RANGES(ALL(to))).rc);
+	ASSERT_EQ(MANY, err.index);
+	c_is(g, s, to, MANY - 1);
+	taint(g, in[MANY - 1]);
+	r = c_try_launch(g, s, g->k.copy, params, reads, MANY, RANGES(ALL(to)));
+	ASSERT_EQ(0, r.rc);
+	ASSERT_EQ(CAPKM_SKIPPED, r.result);
+	c_is_tainted(g, to, 0);
+}
+
 /* Work that must run all the same, for its peers wait: it runs, and writes no good bytes. */
 TEST_F(bridge, poisoned)
 {
