@@ -139,7 +139,7 @@ AT(capkm_stream_create, label_len, 16);
 AT(capkm_stream_create, out_limit, 20);
 AT(capkm_stream_create, out_stream, 24);
 
-SIZE(capkm_stream_query, 120);
+SIZE(capkm_stream_query, 128);
 AT(capkm_stream_query, size, 0);
 AT(capkm_stream_query, flags, 4);
 AT(capkm_stream_query, place, 8);
@@ -155,6 +155,7 @@ AT(capkm_stream_query, out_failure, 96);
 AT(capkm_stream_query, out_epoch, 104);
 AT(capkm_stream_query, out_queued, 112);
 AT(capkm_stream_query, __reserved, 116);
+AT(capkm_stream_query, out_client, 120);
 
 SIZE(capkm_buffer_create, 72);
 AT(capkm_buffer_create, size, 0);
@@ -577,12 +578,13 @@ AT(capkm_stream_destroy, stream, 8);
 AT(capkm_stream_destroy, out_windows, 16);
 AT(capkm_stream_destroy, __reserved, 20);
 
-SIZE(capkm_stream_confirm, 56);
+SIZE(capkm_stream_confirm, 64);
 AT(capkm_stream_confirm, size, 0);
 AT(capkm_stream_confirm, flags, 4);
 AT(capkm_stream_confirm, place, 8);
 AT(capkm_stream_confirm, sequence, 40);
-AT(capkm_stream_confirm, out_unconfirmed, 48);
+AT(capkm_stream_confirm, client, 48);
+AT(capkm_stream_confirm, out_unconfirmed, 56);
 
 SIZE(capkm_stream_fault, 72);
 AT(capkm_stream_fault, size, 0);

@@ -31,15 +31,16 @@ int capkm_sequence(struct capkm *c, uint64_t *sequence,
 	return rc;
 }
 
-static int confirm(struct capkm *c, const struct capkm_where *where,
-		   uint32_t flags, uint64_t sequence, uint64_t *left,
-		   struct capkm_error *err)
+static int confirm(struct capkm *c, uint64_t client,
+		   const struct capkm_where *where, uint32_t flags,
+		   uint64_t sequence, uint64_t *left, struct capkm_error *err)
 {
 	const unsigned int nr = CAPKM_NR_STREAM_CONFIRM;
 	struct capkm_stream_confirm arg = {
 		.size = sizeof(arg),
 		.flags = flags,
 		.sequence = sequence,
+		.client = client,
 	};
 	int rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
 
@@ -55,7 +56,14 @@ static int confirm(struct capkm *c, const struct capkm_where *where,
 int capkm_confirm(struct capkm *c, const struct capkm_where *where,
 		  uint64_t sequence, uint64_t *left, struct capkm_error *err)
 {
-	return confirm(c, where, 0, sequence, left, err);
+	return confirm(c, 0, where, 0, sequence, left, err);
+}
+
+int capkm_confirm_other(struct capkm *c, uint64_t client,
+			const struct capkm_where *where, uint64_t sequence,
+			uint64_t *left, struct capkm_error *err)
+{
+	return confirm(c, client, where, 0, sequence, left, err);
 }
 
 int capkm_confirm_device(struct capkm *c, const uint8_t device[16],
@@ -65,8 +73,8 @@ int capkm_confirm_device(struct capkm *c, const uint8_t device[16],
 	struct capkm_where where = { 0 };
 
 	memcpy(where.device, device, sizeof(where.device));
-	return confirm(c, &where, CAPKM_STREAM_CONFIRM_F_DEVICE, sequence, left,
-		       err);
+	return confirm(c, 0, &where, CAPKM_STREAM_CONFIRM_F_DEVICE, sequence,
+		       left, err);
 }
 
 int capkm_stream_fault(struct capkm *c, const struct capkm_where *where,

@@ -233,6 +233,18 @@ static void make_stream_confirm_device(const struct world *w, void *arg)
 	make_stream_confirm(w, arg);
 	((struct capkm_stream_confirm *)arg)->flags = CAPKM_STREAM_CONFIRM_F_DEVICE;
 }
+/* What b has written on a slot that it has never used: nothing. */
+static void make_stream_confirm_other(const struct world *w, void *arg)
+{
+	struct capkm_stream_query q = { .place = t_place(1) };
+
+	/* A client that is gone has no id either. */
+	if (t_call(w->b, CAPKM_NR_STREAM_QUERY, &q))
+		q.out_client = 1000;
+	*(struct capkm_stream_confirm *)arg = (struct capkm_stream_confirm){
+		.flags = CAPKM_PLACE_F_SLOT, .place = q.place, .client = q.out_client,
+	};
+}
 MAKE(stream_fault, stream_fault, .place = t_place(T_GPU(1) | 1), TEXT(text))
 MAKE(stream_fault_again, stream_fault, .place = t_place(T_GPU(2) | 1), TEXT(text))
 MAKE(stream_flush, stream_flush, .place = t_place(T_GPU(1) | 2), REPORTS)
@@ -349,6 +361,8 @@ static const struct row rows[] = {
 	  { AT(stream_destroy, stream) } },
 	{ CAPKM_NR_STREAM_CONFIRM, "", NO_FAIL, make_stream_confirm },
 	{ CAPKM_NR_STREAM_CONFIRM, "device", NO_FAIL, make_stream_confirm_device },
+	{ CAPKM_NR_STREAM_CONFIRM, "other", NO_FAIL, make_stream_confirm_other,
+	  { AT(stream_confirm, client) } },
 	{ CAPKM_NR_STREAM_FAULT, "", NO_FAIL, make_stream_fault },
 	{ CAPKM_NR_STREAM_FAULT, "again", NO_FAIL, make_stream_fault_again },
 	{ CAPKM_NR_STREAM_FLUSH, "", 0, make_stream_flush },

@@ -196,7 +196,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(stream_query, out_confirmed),
 			T_O(stream_query, out_unconfirmed),
 			T_O(stream_query, out_failure), T_O(stream_query, out_epoch),
-			T_O(stream_query, out_queued),
+			T_O(stream_query, out_queued), T_O(stream_query, out_client),
 		},
 		.reserved = {
 			T_O(stream_query, __reserved), T_PLACE_RESERVED(stream_query),
@@ -1609,6 +1609,24 @@ static T_UNUSED u_int64_t t_confirm_to_(struct cl *cl, u_int64_t stream,
 
 	T_OK(cl, STREAM_CONFIRM, &a);
 	return a.out_unconfirmed;
+}
+
+/* By @cl, of the work of the client with that id. */
+static T_UNUSED int t_try_confirm_other(struct cl *cl, u_int64_t client, u_int64_t slot,
+					u_int64_t sequence, u_int64_t *left)
+{
+	struct capkm_stream_confirm a = {
+		.place = t_place(slot), .sequence = sequence, .client = client,
+		.flags = CAPKM_PLACE_F_SLOT,
+	};
+	int rc;
+
+	a.place.slot = a.place.stream;
+	a.place.stream = 0;
+	rc = t_call(cl, CAPKM_NR_STREAM_CONFIRM, &a);
+	if (left)
+		*left = a.out_unconfirmed;
+	return rc;
 }
 
 /* All that the slot has done so far. */

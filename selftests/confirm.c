@@ -200,6 +200,105 @@ TEST_F(confirm, sequence_of_slot)
 		  t_try_confirm(self->a, STREAM, t_domain_query(self->a).out_sequence, 0));
 }
 
+/* Somebody else has seen that it is finished: what he can read of it is confirmed. */
+TEST_F(confirm, by_another)
+{
+	u_int64_t id = t_slot(self->a, STREAM).out_client, n1, n2, n3, left = 77;
+
+	ASSERT_NE(0, id);
+	ASSERT_NE(id, t_slot(self->b, STREAM).out_client);
+	n1 = t_write_enqueued(self->a, STREAM, C({ self->x, 0, 10 }));
+	n2 = t_write_enqueued(self->a, STREAM, C({ self->x, 20, 30 }, { self->p, 0, 10 }));
+	n3 = t_write_enqueued(self->a, OTHER, C({ self->x, 40, 50 }));
+	ASSERT_EQ(0, t_try_confirm_other(self->b, id, STREAM, n1 - 1, &left));
+	ASSERT_EQ(2, left);
+	ASSERT_EQ(0, t_try_confirm_other(self->b, id, STREAM, n1, &left));
+	ASSERT_EQ(1, left);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(20, 30, self->a),
+		     UNCONFIRMED(40, 50, self->a));
+	ASSERT_EQ(0, t_try_confirm_other(self->b, id, STREAM, n2, &left));
+	ASSERT_EQ(0, left);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(40, 50, self->a));
+	t_is_confirmed(self->b, self->x, 0, 30);
+	/* What is the writer's own stays for it to say. */
+	ASSERT_TRUE(is_dirty(self->a, self->p));
+	ASSERT_EQ(0, t_slot(self->a, STREAM).out_confirmed);
+	t_confirm(self->a, STREAM);
+	ASSERT_FALSE(is_dirty(self->a, self->p));
+	/* It may ask itself by its id. */
+	ASSERT_EQ(0, t_try_confirm_other(self->a, id, OTHER, n3, &left));
+	ASSERT_EQ(n3, t_slot(self->a, OTHER).out_confirmed);
+	t_no_ranges(self->b, self->x);
+}
+
+/* Its end does not take back what was seen to be finished before. */
+TEST_F(confirm, by_another_then_death)
+{
+	u_int64_t id = t_slot(self->a, STREAM).out_client, n;
+
+	n = t_write_enqueued(self->a, STREAM, C({ self->x, 0, 10 }));
+	t_write_enqueued(self->a, STREAM, C({ self->x, 20, 30 }));
+	ASSERT_EQ(0, t_try_confirm_other(self->b, id, STREAM, n, NULL));
+	t_kill(self->a);
+	self->a = NULL;
+	t_is_clean(self->b, self->x, 0, 20);
+	t_is_tainted(self->b, self->x, 20, 30, CAPKM_KIND_UNCONFIRMED);
+	/* It is too late for the rest. */
+	T_REFUSED(self->b, -ENOENT, t_try_confirm_other(self->b, id, STREAM, n, NULL));
+}
+
+TEST_F(confirm, by_another_refused)
+{
+	u_int64_t id = t_slot(self->a, STREAM).out_client, n;
+	struct capkm_stream_confirm c = { .client = id };
+	struct cl *far = t_client();
+
+	n = t_write_enqueued(self->a, STREAM, C({ self->x, 0, 10 }));
+	T_REFUSED(self->b, -EINVAL, t_try_confirm_other(self->b, id, STREAM, n + 1, NULL));
+	T_REFUSED(self->b, -EINVAL, t_try_confirm_other(self->b, id, OTHER, n, NULL));
+	T_REFUSED(self->b, -EINVAL, t_try_confirm_other(self->b, id, GPU2 | 1, n, NULL));
+	T_REFUSED(self->b, -EINVAL, t_try_confirm_other(self->b, id, GPU | 5000, n, NULL));
+	ASSERT_EQ(0, t_try_confirm_other(self->b, id, GPU | 5000, 0, NULL));
+	T_REFUSED(self->b, -ENOENT, t_try_confirm_other(self->b, 1000, STREAM, n, NULL));
+	/* Which slot of another's, a stream of one's own does not say; nor all of them. */
+	c.place = t_place(STREAM);
+	c.sequence = n;
+	T_REFUSED(self->b, -EINVAL, t_call(self->b, CAPKM_NR_STREAM_CONFIRM, &c));
+	c.flags = CAPKM_STREAM_CONFIRM_F_DEVICE;
+	T_REFUSED(self->b, -EINVAL, t_call(self->b, CAPKM_NR_STREAM_CONFIRM, &c));
+	c.flags = CAPKM_PLACE_F_SLOT;
+	c.place.slot = 1;
+	c.place.stream = t_stream(self->a);
+	T_REFUSED(self->b, -EPERM, t_call(self->b, CAPKM_NR_STREAM_CONFIRM, &c));
+	/* Ids are a domain's. */
+	t_domain(far);
+	T_REFUSED(far, -ENOENT, t_try_confirm_other(far, id + 1000, STREAM, 0, NULL));
+	t_close(far);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(0, 10, self->a));
+}
+
+/* Buffers that only the clients of one session have are not for others to confirm. */
+TEST_F(confirm, by_another_not_exported)
+{
+	struct cl *second = t_join_session(self->a);
+	u_int64_t id = t_slot(self->a, STREAM).out_client, n, left = 77;
+
+	ASSERT_NE(id, t_slot(second, STREAM).out_client);
+	t_write_enqueued(self->a, STREAM, C({ self->p, 0, 10 }));
+	n = t_write_enqueued(self->a, STREAM, C({ self->x, 0, 10 }));
+	t_write_enqueued(second, STREAM, C({ self->x, 20, 30 }));
+	ASSERT_EQ(0, t_try_confirm_other(self->b, id, STREAM, n, &left));
+	ASSERT_EQ(1, left);
+	t_ranges_are(self->a, self->p, UNCONFIRMED(0, 10, self->a));
+	/* Nor are the slots of the two the same. */
+	t_ranges_are(self->b, self->x, UNCONFIRMED(20, 30, self->a));
+	ASSERT_EQ(0, t_try_confirm_other(second, id, STREAM, n, &left));
+	t_ranges_are(self->a, self->p, UNCONFIRMED(0, 10, self->a));
+	t_confirm(self->a, STREAM);
+	t_no_ranges(self->a, self->p);
+	t_close(second);
+}
+
 TEST_F(confirm, bad_places)
 {
 	u_int64_t mine = t_stream(self->a), others = t_stream(self->b);

@@ -1367,6 +1367,23 @@ TEST_F(library, confirm)
 	SAYS("no such stream");
 }
 
+/* capkm_confirm_other(): by the client's id; here its own */
+TEST_F(library, confirm_other)
+{
+	const struct capkm_where slot = { .slot = 3, .flags = CAPKM_WHERE_SLOT };
+	struct capkm_stream_query q = {
+		.size = sizeof(q), .place.slot = 3, .flags = CAPKM_PLACE_F_SLOT,
+	};
+	uint64_t left = 77;
+
+	OK(capkm_stream_query(self->c, &q, &err));
+	ASSERT_NE(0, q.out_client);
+	OK(capkm_confirm_other(self->c, q.out_client, &slot, 0, &left, &err));
+	ASSERT_EQ(0, left);
+	REFUSED(-EINVAL, capkm_confirm_other(self->c, q.out_client, &slot, 1, &left, &err));
+	REFUSED(-ENOENT, capkm_confirm_other(self->c, q.out_client + 1, &slot, 0, NULL, &err));
+}
+
 /* capkm_confirm_device(): all slots of the device, and no other */
 TEST_F(library, confirm_device)
 {
@@ -2458,6 +2475,7 @@ static int in_child(struct heritage *h)
 	CANCELED(capkm_failure_text(h->c, 1, 0, dst, sizeof(dst), &err));
 	CANCELED(capkm_stream_destroy(h->c, 0, NULL, &err));
 	CANCELED(capkm_confirm(h->c, NULL, 0, NULL, &err));
+	CANCELED(capkm_confirm_other(h->c, 1, NULL, 0, NULL, &err));
 	CANCELED(capkm_stream_fault(h->c, NULL, NULL, NULL, NULL, &err));
 	CANCELED(capkm_window_join(h->c, h->window, NULL, 0, NULL, &err));
 	CANCELED(capkm_window_wait(h->c, &wait, &err));

@@ -588,21 +588,30 @@ static inline void m_enqueued(struct model *m, int client, int slot,
 	s->last = t;
 }
 
-/* Rule 9. */
-static inline void m_confirm(struct model *m, int client, int slot, uint64_t n)
+/* The claims of rule 9; @exported: another client says so. */
+static inline void m_confirm_claims(struct model *m, int client, int slot, uint64_t n,
+				    bool exported)
 {
-	struct m_slot *s = &m->client[client].slot[slot];
-
 	for (int b = 0; b < M_BUFFERS; b++)
 		for (int at = 0; m->buffer[b].used && at < m->buffer[b].size; at++) {
 			struct m_byte *byte = &m->buffer[b].byte[at];
 
+			if (exported && !m->buffer[b].exported)
+				break;
 			for (int i = byte->n - 1; i >= 0; i--)
 				if (byte->c[i].what == M_UNCONFIRMED &&
 				    byte->c[i].ref == client * M_PLACES + slot &&
 				    byte->c[i].enter <= n)
 					m_remove(byte, i);
 		}
+}
+
+/* Rule 9. */
+static inline void m_confirm(struct model *m, int client, int slot, uint64_t n)
+{
+	struct m_slot *s = &m->client[client].slot[slot];
+
+	m_confirm_claims(m, client, slot, n, false);
 	if (s->last <= n)
 		s->first = s->last = 0;
 	else if (s->first <= n)

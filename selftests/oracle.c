@@ -2311,9 +2311,17 @@ static void check_left(struct oracle *o, int c, u_int64_t slots, u_int64_t left)
 			 "unconfirmed, expected %s", c, slots, left, low ? "some" : "none");
 }
 
+static u_int64_t client_id(struct oracle *o, int c)
+{
+	struct capkm_stream_query q = { 0 };
+
+	EXPECT_RC(o, t_call(o->user[c].cl, CAPKM_NR_STREAM_QUERY, &q), 0, "STREAM_QUERY");
+	return q.out_client;
+}
+
 static bool op_confirm(struct oracle *o)
 {
-	int c = any_client(o), rc, want = 0, other = 0;
+	int c = any_client(o), by = c, rc, want = 0, other = 0;
 	struct place p = any_place(o);
 	struct capkm_stream_confirm a = { 0 };
 	u_int64_t slots;
@@ -2352,16 +2360,25 @@ static bool op_confirm(struct oracle *o)
 		a.sequence = o->m.now;
 		other = a.sequence > slot->sequence ? -EINVAL : 0;
 	}
-	note(o, slots & (slots - 1) ? "confirms device of slot" : "confirms slot", c, p.slot,
-	     a.sequence);
-	rc = t_call(o->user[c].cl, CAPKM_NR_STREAM_CONFIRM, &a);
+	/* Another client has seen it, or the client asks itself by its id. */
+	if (!(a.flags & CAPKM_STREAM_CONFIRM_F_DEVICE) && chance(o, 30)) {
+		by = any_client(o);
+		a.client = client_id(o, c);
+		a.flags = CAPKM_PLACE_F_SLOT;
+		a.place.slot = p.slot % M_SLOTS;
+	}
+	note(o, slots & (slots - 1) ? "confirms device of slot" :
+	     by != c ? "is confirmed slot" : "confirms slot", c, p.slot, a.sequence);
+	rc = t_call(o->user[by].cl, CAPKM_NR_STREAM_CONFIRM, &a);
 	o->m.client[c].device[m_device(p.slot)].maybe = true;
 	EXPECT_RC2(o, rc, want, other, "STREAM_CONFIRM");
 	if (rc)
 		return true;
 	for (int i = 0; i < M_PLACES; i++)
-		if (slots & 1ull << i)
+		if (slots & 1ull << i && by == c)
 			m_confirm(&o->m, c, i, a.sequence);
+		else if (slots & 1ull << i)
+			m_confirm_claims(&o->m, c, i, a.sequence, true);
 	check_left(o, c, slots, a.out_unconfirmed);
 	return true;
 }

@@ -201,7 +201,7 @@ static void set_since(struct slot *slot, u64 since)
 
 static void confirm(struct slot *slot, u64 sequence, struct stock *st)
 {
-	ck_taint_confirm(slot, sequence, st);
+	ck_taint_confirm(slot, sequence, false, st);
 	slot->confirmed = max(slot->confirmed, min(sequence, slot->sequence));
 	if (!slot->since)
 		return;
@@ -251,6 +251,49 @@ static int confirm_device(struct call *c, struct capkm_stream_confirm *a)
 	return 0;
 }
 
+static struct client *living_client(const struct domain *d, u64 id)
+{
+	const struct link *l, *m;
+	struct client *c;
+
+	link_for_each(l, &d->sessions)
+		link_for_each(m, &link_entry(l, struct capkm_session, sib)->clients) {
+			c = link_entry(m, struct client, sib);
+			if (c->id == id && !c->dead)
+				return c;
+		}
+	return NULL;
+}
+
+/*
+ * Somebody else has seen that the work is finished. He may say so of buffers that he
+ * could open, of which he could also say that they are written well (WRITTEN), and of
+ * nothing else: what is private, and up to where the slot is confirmed, stays its
+ * client's own.
+ */
+static int confirm_other(struct call *c, struct capkm_stream_confirm *a)
+{
+	struct client *other = living_client(c->domain, a->client);
+	struct slot *slot;
+	int err;
+
+	err = ck_stream_check(c->session, a->place.stream);
+	if (err)
+		return err;
+	if (!other)
+		return -ENOENT;
+	if (a->flags != CAPKM_PLACE_F_SLOT)
+		return -EINVAL;
+	slot = ck_slot_at(other, a->place.device, a->place.slot);
+	if (a->sequence > (slot ? slot->sequence : 0))
+		return -EINVAL;
+	ck_tick(c->domain);
+	if (slot)
+		ck_taint_confirm(slot, a->sequence, true, &c->session->stock);
+	a->out_unconfirmed = slot ? slot->unconfirmed_n : 0;
+	return 0;
+}
+
 int ck_op_stream_confirm(struct call *c)
 {
 	struct capkm_stream_confirm *a = c->arg;
@@ -258,6 +301,8 @@ int ck_op_stream_confirm(struct call *c)
 	u32 index;
 	int err;
 
+	if (a->client && a->client != c->client->id)
+		return confirm_other(c, a);
 	if (a->flags & CAPKM_STREAM_CONFIRM_F_DEVICE)
 		return confirm_device(c, a);
 	err = ck_slot_find(c->client, &a->place, a->flags, &slot, &index);

@@ -303,6 +303,7 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 	link_for_each(l, &s->clients) {
 		client = link_entry(l, struct client, sib);
 		client->who.session = s->id;
+		client->id = ++d->next_client;
 	}
 	s->events_read = d->events_total;
 	s->plain_read = d->events_plain;

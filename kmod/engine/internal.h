@@ -297,8 +297,12 @@ void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
 /* If the slot has more of them than its limit, those on @b become one. */
 void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 		    struct stock *st);
-/* The claims of the slot for what was done up to @sequence go. */
-void ck_taint_confirm(struct slot *slot, u64 sequence, struct stock *st);
+/*
+ * The claims of the slot for what was done up to @sequence go. @exported: those on
+ * exported buffers.
+ */
+void ck_taint_confirm(struct slot *slot, u64 sequence, bool exported,
+		      struct stock *st);
 /* They become claims of their device's failure, which has happened. */
 void ck_taint_unconfirmed_failed(struct slot *slot);
 /* All of the private buffer, from its spare: a scope of zero length failed. */
@@ -376,7 +380,7 @@ struct domain {
 	u64 limit[CAPKM_LIMITS];
 	u64 sequence;			/* the clock of bytes.rst */
 	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
-	    next_failure;
+	    next_failure, next_client;
 	struct id_map buffers, windows, scopes, graphs, failures, streams;
 	u64 stamp;			/* of the last check */
 	u64 claims;
@@ -429,6 +433,7 @@ struct capkm_session {
 struct client {
 	struct link sib;		/* session->clients */
 	struct capkm_session *session;
+	u64 id;				/* of the domain, 0 before there is one */
 	struct who who;
 	const void *image;
 	bool dead;
@@ -649,6 +654,8 @@ int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 		      struct target *t);
 /* Is it the session's own id, or one that it was given? */
 int ck_stream_check(struct capkm_session *s, u64 stream);
+/* NULL: the client has never used it. */
+struct slot *ck_slot_at(const struct client *c, const u8 *uuid, u32 index);
 int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		 struct slot **out, u32 *index);
 int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,

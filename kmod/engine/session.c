@@ -30,8 +30,10 @@ static void client_add(struct capkm_session *s, struct client *c)
 	c->who.session = s->id;
 	link_add_tail(&c->sib, &s->clients);
 	s->clients_n++;
-	if (s->domain)
-		s->domain->clients_n++;
+	if (!s->domain)
+		return;
+	s->domain->clients_n++;
+	c->id = ++s->domain->next_client;
 }
 
 static void client_free(struct client *c)

@@ -15,11 +15,19 @@ int ck_stream_check(struct capkm_session *s, u64 id)
 	return stream->session == s ? 0 : -EPERM;
 }
 
+struct slot *ck_slot_at(const struct client *c, const u8 *uuid, u32 index)
+{
+	const struct device *dev = ck_device_find(c, uuid);
+
+	return dev ? id_entry(ck_id_find(&c->slots,
+					 (u64)dev->index << 32 | index),
+			      struct slot, node) : NULL;
+}
+
 int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		 struct slot **out, u32 *index)
 {
 	u32 streams = c->session->max_streams;
-	struct device *dev = ck_device_find(c, place->device);
 	int err = ck_stream_check(c->session, place->stream);
 
 	if (err)
@@ -30,9 +38,7 @@ int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		*index = place->slot;
 	else
 		return -EINVAL;
-	*out = dev ? id_entry(ck_id_find(&c->slots,
-					 (u64)dev->index << 32 | *index),
-			      struct slot, node) : NULL;
+	*out = ck_slot_at(c, place->device, *index);
 	return 0;
 }
 
@@ -163,7 +169,7 @@ int ck_op_stream_query(struct call *c)
 		return err;
 	*a = (struct capkm_stream_query) {
 		.size = a->size, .flags = a->flags, .place = a->place,
-		.out_slot = index,
+		.out_slot = index, .out_client = c->client->id,
 	};
 	w = ck_slot_window(slot, &a->out_state);
 	if (w) {

@@ -390,16 +390,19 @@ void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 	link_move_tail(&whole->sib, &slot->unconfirmed);
 }
 
-void ck_taint_confirm(struct slot *slot, u64 sequence, struct stock *st)
+void ck_taint_confirm(struct slot *slot, u64 sequence, bool exported,
+		      struct stock *st)
 {
+	struct link *l, *next;
 	struct claim *c;
 	u32 n = 0;
 
-	while (!link_empty(&slot->unconfirmed)) {
-		c = link_first(&slot->unconfirmed, struct claim, sib);
+	link_for_each_safe(l, next, &slot->unconfirmed) {
+		c = link_entry(l, struct claim, sib);
 		if (c->done > sequence)
 			return;
-		ck_claim_drop(c, st);
+		if (!exported || c->buffer->exported)
+			ck_claim_drop(c, st);
 		if (!(++n % 1024))
 			host_relax();
 	}

@@ -701,6 +701,7 @@ struct capkm_stream_create {
  * @out_epoch: faults of the device that this client has seen
  * @out_queued: errors that STREAM_FLUSH would give to the stream
  * @__reserved: must be 0
+ * @out_client: id of the calling client in the domain, for STREAM_CONFIRM by others
  *
  * Needs right r; only for a client. Errors: ENOENT, EPERM, EINVAL.
  */
@@ -720,6 +721,7 @@ struct capkm_stream_query {
 	__aligned_u64 out_epoch;
 	__u32 out_queued;
 	__u32 __reserved;
+	__aligned_u64 out_client;
 };
 /* Of every operation with a place: place.slot names the slot. */
 #define CAPKM_PLACE_F_SLOT	(1u << 31)
@@ -1910,17 +1912,23 @@ struct capkm_stream_destroy {
  * @place: slot whose work is finished
  * @sequence: all that exited up to here is; the slot's sequence (SCOPE_EXIT,
  *	STREAM_QUERY) as it was before the stream was synchronised
+ * @client: whose slot it is: 0, or an id of STREAM_QUERY. Of another client only
+ *	what it wrote in exported buffers is confirmed, and the slot is named
+ *	(F_SLOT): this is for who has seen that the work is finished, by an event of
+ *	the driver that both processes have
  * @out_unconfirmed: ranges of shared buffers that are left unconfirmed there
  *
- * Needs right w. Cannot fail for memory or limits. Errors: ENOENT, EPERM (the
- * stream is another session's), EINVAL (@sequence has not been reached; F_DEVICE
- * together with F_SLOT).
+ * Needs right w. Cannot fail for memory or limits. Errors: ENOENT (no such stream;
+ * @client has ended, or is none of the domain), EPERM (the stream is another
+ * session's), EINVAL (@sequence has not been reached; F_DEVICE together with
+ * F_SLOT or with another @client; another @client without F_SLOT).
  */
 struct capkm_stream_confirm {
 	__u32 size;
 	__u32 flags;
 	struct capkm_place place;
 	__aligned_u64 sequence;
+	__aligned_u64 client;
 	__aligned_u64 out_unconfirmed;
 };
 /*

@@ -631,6 +631,28 @@ CAPKM_API int capkm_confirm(struct capkm *c, const struct capkm_where *where,
 			    struct capkm_error *err);
 
 /**
+ * capkm_confirm_other() - the same of another process
+ * @c: attached handle
+ * @client: whose slot it is: out_client of capkm_stream_query() there. The caller's own
+ *	is fine
+ * @where: slot, with %CAPKM_WHERE_SLOT
+ * @sequence: of the other process, from before what the caller has seen to be finished
+ * @left: ranges of shared buffers that are left unconfirmed there, or NULL
+ * @err: why not, or NULL
+ *
+ * For who has seen it by an event of the driver that both processes have. Of another
+ * process only what it wrote in exported buffers is confirmed.
+ *
+ * Return: 0; -ENOENT (the process has ended, and what it had not confirmed is tainted; or
+ * it is in another domain), -EPERM, -EINVAL (@sequence has not been reached; no slot),
+ * -EACCES
+ */
+CAPKM_API int capkm_confirm_other(struct capkm *c, uint64_t client,
+				  const struct capkm_where *where,
+				  uint64_t sequence, uint64_t *left,
+				  struct capkm_error *err);
+
+/**
  * capkm_confirm_device() - the same for all slots of this process on a device
  * @c: attached handle
  * @device: its UUID, all zero for the host
