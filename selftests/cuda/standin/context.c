@@ -37,7 +37,7 @@ static bool exists(cu_context context)
 	return false;
 }
 
-static cu_context context_new(int device)
+cu_context context_new(int device)
 {
 	static unsigned long long last;
 	cu_context c = calloc(1, sizeof(*c));
@@ -49,7 +49,7 @@ static cu_context context_new(int device)
 	return c;
 }
 
-static void context_end(cu_context c)
+void context_end(cu_context c)
 {
 	drain(c);
 	c->dead = true;

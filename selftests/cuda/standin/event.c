@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Events: how far a stream was, or where in a capture. */
+/*
+ * Events: how far a stream was, or where in a capture. Of an interprocess one that is in
+ * a file in memory too, which another process finds through /proc: nothing is left of it
+ * when the processes have gone.
+ */
 #include "sim.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TIMING_OFF	2u
+#define INTERPROCESS	4u
 
 static SLIST_HEAD(, CUevent_st) events = SLIST_HEAD_INITIALIZER(events);
 
@@ -35,22 +48,174 @@ static void forget(cu_event e)
 	e->capture = 0;
 }
 
+/* interprocess events */
+
+void progress_put(struct progress *of)
+{
+	if (--of->refs)
+		return;
+	munmap(of->at, sizeof(*of->at));
+	close(of->fd);
+	free(of);
+}
+
+/* The descriptor is the callee's. */
+static struct progress *progress_of(int fd)
+{
+	struct progress *of;
+	void *at = fd < 0 ? MAP_FAILED :
+		   mmap(NULL, sizeof(*of->at), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	of = calloc(1, sizeof(*of));
+	of->refs = 1;
+	of->fd = fd;
+	of->at = at;
+	return of;
+}
+
+static struct progress *progress_new(void)
+{
+	int fd = memfd_create("stand-in event", MFD_CLOEXEC);
+
+	if (fd >= 0 && ftruncate(fd, sizeof(*((struct progress *)0)->at))) {
+		close(fd);
+		fd = -1;
+	}
+	return progress_of(fd);
+}
+
+/* Records of several processes may happen in any order: the last counts. */
+void progress_mark(struct progress *of, uint64_t n)
+{
+	uint64_t old = __atomic_load_n(&of->at->done, __ATOMIC_ACQUIRE);
+
+	while (old < n && !__atomic_compare_exchange_n(&of->at->done, &old, n, false,
+						       __ATOMIC_ACQ_REL,
+						       __ATOMIC_ACQUIRE))
+		;
+}
+
+void progress_await(struct progress *of, uint64_t n)
+{
+	while (__atomic_load_n(&of->at->done, __ATOMIC_ACQUIRE) < n)
+		usleep(100);
+}
+
+static uint64_t recorded(struct progress *of)
+{
+	return __atomic_load_n(&of->at->recorded, __ATOMIC_ACQUIRE);
+}
+
+/* One that was never recorded has happened. */
+static bool has_happened(struct progress *of)
+{
+	const uint64_t n = recorded(of);
+
+	return __atomic_load_n(&of->at->done, __ATOMIC_ACQUIRE) >= n;
+}
+
+static cu_event event_new(cu_context context, struct progress *progress)
+{
+	cu_event e = calloc(1, sizeof(*e));
+
+	e->context = context;
+	e->progress = progress;
+	SLIST_INSERT_HEAD(&events, e, next);
+	return e;
+}
+
 CALL(cuEventCreate, (cu_event *event, unsigned int flags), (event, flags))
 {
+	struct progress *progress = NULL;
 	cu_context context;
 	int rc = need_context(&context);
 
+	if (!rc && (flags > 7 || (flags & INTERPROCESS && !(flags & TIMING_OFF))))
+		rc = CU_INVALID_VALUE;
+	if (!rc && flags & INTERPROCESS) {
+		progress = progress_new();
+		rc = progress ? 0 : CU_OUT_OF_MEMORY;
+	}
+	if (!rc)
+		*event = event_new(context, progress);
+	return rc;
+}
+
+#define EVENT_MAGIC	0x746e6576u
+
+struct told {
+	unsigned int magic;
+	int pid, fd;
+	uint64_t inode;
+};
+_Static_assert(sizeof(struct told) <= sizeof(struct cu_ipc_handle), "it fits");
+
+CALL(cuIpcGetEventHandle, (struct cu_ipc_handle *handle, cu_event event),
+     (handle, event))
+{
+	struct told t = { .magic = EVENT_MAGIC, .pid = getpid() };
+	struct stat st;
+	int rc = check_event(event);
+
+	if (!rc && (!event->progress || fstat(event->progress->fd, &st)))
+		rc = CU_INVALID_HANDLE;
 	if (rc)
 		return rc;
-	*event = calloc(1, sizeof(**event));
-	(*event)->context = context;
-	SLIST_INSERT_HEAD(&events, *event, next);
+	t.fd = event->progress->fd;
+	t.inode = st.st_ino;
+	memset(handle, 0, sizeof(*handle));
+	memcpy(handle, &t, sizeof(t));
+	return 0;
+}
+
+/* The same file, if the event is still there. */
+static int open_told(const struct told *t)
+{
+	char path[64];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", t->pid, t->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && (fstat(fd, &st) || st.st_ino != t->inode)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+CALL(cuIpcOpenEventHandle, (cu_event *event, struct cu_ipc_handle handle),
+     (event, handle))
+{
+	struct progress *progress;
+	struct told t;
+	cu_context context;
+	int rc = need_context(&context);
+
+	memcpy(&t, &handle, sizeof(t));
+	if (!rc && t.magic != EVENT_MAGIC)
+		rc = CU_INVALID_VALUE;
+	if (!rc && t.pid == getpid() && !ipc_here)
+		rc = CU_INVALID_CONTEXT;
+	if (rc)
+		return rc;
+	progress = progress_of(open_told(&t));
+	if (!progress)
+		return CU_INVALID_VALUE;
+	*event = event_new(context, progress);
 	return 0;
 }
 
 static void end(cu_event event)
 {
 	forget(event);
+	if (event->progress)
+		progress_put(event->progress);
 	SLIST_REMOVE(&events, event, CUevent_st, next);
 	free(event);
 }
@@ -84,6 +249,18 @@ static void record_in_capture(cu_event e, struct stream *s)
 		memcpy(e->ends, s->ends, s->ends_len * sizeof(*e->ends));
 }
 
+/* What other processes ask for nobody here may have asked for: it does not rest. */
+static int record_for_all(cu_event e, struct stream *s)
+{
+	const uint64_t n = __atomic_add_fetch(&e->progress->at->recorded, 1,
+					      __ATOMIC_ACQ_REL);
+	int rc = enqueue_mark(s, MARK, e->progress, n);
+
+	if (!rc)
+		want(s, s->queued);
+	return rc;
+}
+
 CALL(cuEventRecord, (cu_event event, cu_stream stream), (event, stream))
 {
 	struct stream *s;
@@ -101,6 +278,9 @@ CALL(cuEventRecord, (cu_event event, cu_stream stream), (event, stream))
 	if (s->capture) {
 		record_in_capture(event, s);
 	} else {
+		rc = event->progress ? record_for_all(event, s) : 0;
+		if (rc)
+			return rc;
 		event->stream = stream_get(s);
 		event->sequence = s->queued;
 	}
@@ -137,21 +317,36 @@ CALL(cuEventQuery, (cu_event event), (event))
 {
 	int rc = check(event, "cuEventQuery");
 
-	if (rc || !event->stream)
-		return rc;
-	return poll_for(event->stream, event->sequence);
+	if (!rc && event->stream)
+		rc = poll_for(event->stream, event->sequence);
+	if (!rc && event->progress && !has_happened(event->progress))
+		rc = CU_NOT_READY;
+	return rc;
+}
+
+static void wait_for_others(struct progress *of)
+{
+	const uint64_t n = recorded(of);
+
+	of->refs++;
+	pthread_mutex_unlock(&lock);
+	progress_await(of, n);
+	pthread_mutex_lock(&lock);
+	progress_put(of);
 }
 
 CALL(cuEventSynchronize, (cu_event event), (event))
 {
 	int rc = check(event, "cuEventSynchronize");
-	cu_context context;
+	const cu_context context = rc ? NULL : event->context;
 
-	if (rc || !event->stream)
-		return rc;
-	context = event->stream->context;
-	wait_for(event->stream, event->sequence);
-	return know(context);
+	if (!rc && event->stream) {
+		wait_for(event->stream, event->sequence);
+		rc = know(context);
+	}
+	if (!rc && event->progress)
+		wait_for_others(event->progress);
+	return rc ? rc : know(context);
 }
 
 /* Both depend on the event from now on. */
@@ -207,9 +402,12 @@ CALL(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags),
 		return rc;
 	if (event->capture)
 		return wait_in_capture(s, event);
-	if (s->capture && event->stream) {
+	if (s->capture && (event->stream || event->progress)) {
 		invalidate(s->capture, "cuStreamWaitEvent");
 		return ISOLATION;
 	}
+	if (!event->stream && event->progress && !has_happened(event->progress))
+		return enqueue_mark(s, AWAIT, event->progress,
+				    recorded(event->progress));
 	return event->stream ? enqueue_wait(s, event->stream, event->sequence) : 0;
 }

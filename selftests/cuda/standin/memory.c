@@ -770,13 +770,16 @@ CALL(cuMemSetAccess, (cu_address address, size_t bytes, const void *descs, size_
 
 /* other processes */
 
+#define MEMORY_MAGIC	0x6d656d6fu
+
 struct told {
+	unsigned int magic;
 	int pid, fd, device;
 	uint64_t offset, bytes;
 };
 _Static_assert(sizeof(struct told) <= sizeof(struct cu_ipc_handle), "it fits");
 
-static bool ipc_here;
+bool ipc_here;
 
 EXPORT void capkm_standin_ipc_here(int on);
 void capkm_standin_ipc_here(int on)
@@ -790,7 +793,7 @@ CALL(cuIpcGetMemHandle, (struct cu_ipc_handle *handle, cu_address address),
      (handle, address))
 {
 	struct chunk *c = begins_at(address, 1u << DEVICE);
-	struct told t = { .pid = getpid() };
+	struct told t = { .magic = MEMORY_MAGIC, .pid = getpid() };
 
 	if (!c)
 		return CU_INVALID_VALUE;
@@ -803,9 +806,22 @@ CALL(cuIpcGetMemHandle, (struct cu_ipc_handle *handle, cu_address address),
 	return 0;
 }
 
+/* The same handle gives the same memory, and has to be closed as often. */
+static struct chunk *opened(cu_context context, const struct cu_ipc_handle *handle)
+{
+	struct chunk *c;
+
+	SLIST_FOREACH(c, &chunks, next)
+		if (c->kind == OPENED && c->context == context &&
+		    !memcmp(&c->handle, handle, sizeof(*handle)))
+			break;
+	return c;
+}
+
 CALL(cuIpcOpenMemHandle, (cu_address *address, struct cu_ipc_handle handle,
 			  unsigned int flags), (address, handle, flags))
 {
+	struct chunk *c;
 	struct told t;
 	char path[64];
 	cu_context context;
@@ -813,6 +829,8 @@ CALL(cuIpcOpenMemHandle, (cu_address *address, struct cu_ipc_handle handle,
 	int fd, rc = need_context(&context);
 
 	memcpy(&t, &handle, sizeof(t));
+	if (!rc && t.magic != MEMORY_MAGIC)
+		rc = CU_INVALID_VALUE;
 	/* A process cannot open what is its own. */
 	if (!rc && t.pid == getpid() && !ipc_here)
 		rc = CU_INVALID_CONTEXT;
@@ -820,6 +838,12 @@ CALL(cuIpcOpenMemHandle, (cu_address *address, struct cu_ipc_handle handle,
 		rc = CU_INVALID_VALUE;
 	if (rc)
 		return rc;
+	c = opened(context, &handle);
+	if (c) {
+		c->opens++;
+		*address = c->address;
+		return 0;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", t.pid, t.fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
@@ -829,7 +853,9 @@ CALL(cuIpcOpenMemHandle, (cu_address *address, struct cu_ipc_handle handle,
 	close(fd);
 	if (at == MAP_FAILED)
 		return CU_INVALID_VALUE;
-	chunk_add(context, (uintptr_t)at, t.bytes, OPENED);
+	c = chunk_add(context, (uintptr_t)at, t.bytes, OPENED);
+	c->handle = handle;
+	c->opens = 1;
 	*address = (uintptr_t)at;
 	return 0;
 }
@@ -840,6 +866,8 @@ CALL(cuIpcCloseMemHandle, (cu_address address), (address))
 
 	if (!c)
 		return CU_INVALID_VALUE;
+	if (--c->opens)
+		return 0;
 	munmap(pointer(address), pages(c->bytes));
 	chunk_remove(c);
 	return 0;

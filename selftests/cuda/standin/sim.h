@@ -88,9 +88,12 @@ struct CUctx_st {
 	int faulted;	/* work has failed; nobody knows yet */
 	int lost;	/* somebody does, and all calls say so */
 	int polls;	/* that said NOT_READY since the fault */
+	void *green;	/* the green context that it is of, or NULL */
 };
 
 extern int devices;
+cu_context context_new(int device);
+void context_end(cu_context context);
 cu_context current(void);
 /* The calling thread's, or an error. */
 int need_context(cu_context *context);
@@ -101,6 +104,8 @@ int need_context(cu_context *context);
 struct action {
 	int type;		/* CU_NODE_*, or one of these */
 #define WAIT	100
+#define MARK	101
+#define AWAIT	102
 	union {
 		struct {
 			cu_function function;
@@ -128,6 +133,10 @@ struct action {
 			struct stream *stream;
 			uint64_t sequence;
 		} wait;
+		struct {
+			struct progress *of;	/* a reference */
+			uint64_t n;
+		} mark;
 		cu_graph graph;
 		cu_address address;
 	};
@@ -164,6 +173,10 @@ int stream_of(cu_stream handle, struct stream **s);
 int issue(struct stream *s, struct action *action, const char *name);
 int enqueue(struct stream *s, struct op *op);
 int enqueue_wait(struct stream *s, struct stream *on, uint64_t sequence);
+/* MARK: its record has happened; AWAIT: wait for that. Takes a reference of its own. */
+int enqueue_mark(struct stream *s, int type, struct progress *of, uint64_t n);
+/* It does not rest up to there. */
+void want(struct stream *s, uint64_t sequence);
 /* Until it has done so much: 0, or the context's error. */
 int wait_for(struct stream *s, uint64_t sequence);
 /* 0, NOT_READY, or the context's error. */
@@ -173,6 +186,8 @@ int know(cu_context c);
 /* For all work of a context. */
 int drain(cu_context context);
 void streams_end(cu_context context);
+struct stream *stream_new(cu_context context, unsigned int flags);
+cu_stream stream_handle(struct stream *s);
 /* Without the lock. A CUresult. */
 int run(const struct action *action);
 void action_free(struct action *action);
@@ -211,6 +226,19 @@ struct capture *capture_by_id(uint64_t id);
 
 void events_end(cu_context context);
 
+/* How far an interprocess event is: memory that processes share. */
+struct progress {
+	unsigned int refs;
+	int fd;
+	struct {
+		uint64_t recorded, done;	/* records so far; the last that happened */
+	} *at;
+};
+void progress_put(struct progress *of);
+/* Without the lock. */
+void progress_mark(struct progress *of, uint64_t n);
+void progress_await(struct progress *of, uint64_t n);
+
 struct CUevent_st {
 	SLIST_ENTRY(CUevent_st) next;
 	cu_context context;
@@ -219,6 +247,7 @@ struct CUevent_st {
 	uint64_t capture;	/* recorded in a capture */
 	cu_node *ends;
 	size_t ends_len;
+	struct progress *progress;	/* of an interprocess one, or NULL */
 };
 
 /* graph.c */
@@ -275,7 +304,11 @@ struct chunk {
 	bool held;			/* a launch was issued, a free was not */
 	cu_context context;
 	struct physical *physical;	/* MAPPED */
+	unsigned int opens;		/* OPENED: of the same handle */
+	struct cu_ipc_handle handle;	/* OPENED */
 };
+/* A process may open what is its own. */
+extern bool ipc_here;
 struct chunk *chunk_at(cu_address address);
 bool on_device(cu_address address);
 /* What nodes do; without the lock. CUresults. */

@@ -58,6 +58,12 @@ int run(const struct action *a)
 		return 0;
 	case CU_NODE_GRAPH:
 		return run_graph(a->graph);
+	case MARK:
+		progress_mark(a->mark.of, a->mark.n);
+		return 0;
+	case AWAIT:
+		progress_await(a->mark.of, a->mark.n);
+		return 0;
 	case CU_NODE_MEM_ALLOC:
 		return run_alloc(a->address);
 	case CU_NODE_MEM_FREE:
@@ -79,6 +85,8 @@ void action_free(struct action *a)
 		graph_free(a->graph);
 	} else if (a->type == WAIT) {
 		stream_put(a->wait.stream);
+	} else if (a->type == MARK || a->type == AWAIT) {
+		progress_put(a->mark.of);
 	}
 }
 
@@ -184,7 +192,7 @@ static cu_stream handle_new(struct stream *s)
 	return h;
 }
 
-static struct stream *stream_new(cu_context context, unsigned int flags)
+struct stream *stream_new(cu_context context, unsigned int flags)
 {
 	static unsigned long long last;
 	struct stream *s = calloc(1, sizeof(*s));
@@ -196,6 +204,12 @@ static struct stream *stream_new(cu_context context, unsigned int flags)
 	TAILQ_INIT(&s->queue);
 	SLIST_INSERT_HEAD(&streams, s, next);
 	return s;
+}
+
+cu_stream stream_handle(struct stream *s)
+{
+	s->handle = handle_new(s);
+	return s->handle;
 }
 
 static bool is_blocking(const struct stream *s)
@@ -281,7 +295,7 @@ static bool is_runnable(const struct stream *s)
 	       (!lazy || s->dying || s->wanted > s->done);
 }
 
-static void want(struct stream *s, uint64_t sequence)
+void want(struct stream *s, uint64_t sequence)
 {
 	if (s->wanted >= sequence)
 		return;
@@ -377,6 +391,17 @@ int enqueue_wait(struct stream *s, struct stream *on, uint64_t sequence)
 	op->action.wait.stream = stream_get(on);
 	op->action.wait.sequence = sequence;
 	return append(s, op);
+}
+
+int enqueue_mark(struct stream *s, int type, struct progress *of, uint64_t n)
+{
+	struct op *op = calloc(1, sizeof(*op));
+
+	of->refs++;
+	op->action.type = type;
+	op->action.mark.of = of;
+	op->action.mark.n = n;
+	return enqueue(s, op);
 }
 
 /* The legacy stream waits for blocking streams, and these for it. */
@@ -489,8 +514,7 @@ CALL(cuStreamCreate, (cu_stream *stream, unsigned int flags), (stream, flags))
 	if (rc)
 		return rc;
 	s = stream_new(context, flags);
-	s->handle = handle_new(s);
-	*stream = s->handle;
+	*stream = stream_handle(s);
 	return 0;
 }
 
@@ -554,13 +578,13 @@ CALL(cuStreamGetCtx, (cu_stream stream, cu_context *context), (stream, context))
 	return rc;
 }
 
-/* There are none. */
 CALL(cuStreamGetGreenCtx, (cu_stream stream, void **green), (stream, green))
 {
 	struct stream *s;
 	int rc = stream_of(stream, &s);
 
-	*green = NULL;
+	if (!rc)
+		*green = s->context->green;
 	return rc;
 }
 
