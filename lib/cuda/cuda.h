@@ -128,13 +128,16 @@ struct region {
 	void *extra;		/* OPENED: how it is closed again */
 };
 
-/* An event that the bridge has recorded. */
+/* An event that the bridge has recorded, or that another process has, and exported. */
 struct event {
 	SLIST_ENTRY(event) next;
 	cu_event handle;
-	struct stream *stream;	/* a reference */
+	struct stream *stream;	/* a reference; NULL: of another process */
 	uint64_t sequence;	/* of its slot */
 	uint64_t window;	/* that it was recorded in, or 0 */
+	bool exported;		/* so it stays with its stream */
+	uint64_t client;	/* of another process: whose it is, ... */
+	struct capkm_where where;	/* ... and the slot */
 };
 
 struct capkm_cuda {

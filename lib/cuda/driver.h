@@ -218,6 +218,10 @@ X(cuIpcGetMemHandle, 4010, (struct cu_ipc_handle *handle,		\
 X(cuIpcOpenMemHandle, 11000, (cu_address *address,			\
 	struct cu_ipc_handle handle, unsigned int flags))		\
 X(cuIpcCloseMemHandle, 4010, (cu_address address))			\
+X(cuIpcGetEventHandle, 4010, (struct cu_ipc_handle *handle,		\
+			      cu_event event))				\
+X(cuIpcOpenEventHandle, 4010, (cu_event *event,				\
+			       struct cu_ipc_handle handle))		\
 X(cuMemRetainAllocationHandle, 11000, (unsigned long long *handle,	\
 				       void *address))			\
 X(cuMemGetAllocationPropertiesFromHandle, 10020,			\

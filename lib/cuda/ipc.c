@@ -67,11 +67,15 @@ static int export_legacy(struct capkm_cuda *cuda, cu_address base,
 {
 	struct cu_ipc_handle handle;
 	void *mempool = NULL;
+	unsigned int capable = 1;
 	int rc;
 
 	cuda->cu.cuPointerGetAttribute(&mempool, CU_POINTER_MEMPOOL, base);
 	if (mempool)
 		return cannot_share(err, "it is of a stream-ordered memory pool; allocate what is shared by cuda_alloc()");
+	cuda->cu.cuPointerGetAttribute(&capable, CU_POINTER_IS_LEGACY_IPC, base);
+	if (!capable)
+		return cannot_share(err, "it is of another process, managed, or of no call that cuIpcGetMemHandle() knows; allocate what is shared by cuda_alloc()");
 	rc = cu_call(cuda, err, "cuda_ipc_export", cuIpcGetMemHandle, &handle,
 		     base);
 	if (rc)

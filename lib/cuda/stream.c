@@ -486,23 +486,29 @@ static int choose_slot(struct capkm_cuda *cuda, struct stream *s,
 		max);
 }
 
+/* The default streams too are a green context's while that is current. */
+static bool is_green(struct capkm_cuda *cuda, cu_stream handle)
+{
+	void *green = NULL;
+
+	return cuda->cu.cuStreamGetGreenCtx &&
+	       !cuda->cu.cuStreamGetGreenCtx(handle, &green) && green;
+}
+
 /* What a stream is, asked while it does not capture. */
 static int ask_stream(struct capkm_cuda *cuda, struct stream *s,
 		      struct capkm_error *err)
 {
 	const char *call = "cuda_stream_bind";
 	cu_context handle;
-	void *green = NULL;
 	int rc;
 
+	if (is_green(cuda, s->handle))
+		return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+			"%s: a stream of a green context cannot be bound", call);
 	if (is_default(s->handle)) {
 		rc = capkm_cuda_context(cuda, call, &s->context, err);
 	} else {
-		if (cuda->cu.cuStreamGetGreenCtx &&
-		    !cuda->cu.cuStreamGetGreenCtx(s->handle, &green) && green)
-			return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
-				"%s: a stream of a green context cannot be bound",
-				call);
 		rc = cu_call(cuda, err, call, cuStreamGetCtx, s->handle, &handle);
 		if (!rc)
 			rc = cu_call(cuda, err, call, cuCtxPushCurrent, handle);

@@ -42,10 +42,9 @@ int capkm_cuda_is_sticky(int result)
 	return 0;
 }
 
-void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
-		       int result, const char *function)
+static void notice_at(struct capkm_cuda *cuda, const struct capkm_where *where,
+		      int result, const char *function)
 {
-	const struct capkm_where where = capkm_stream_place(stream);
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
 
@@ -53,7 +52,15 @@ void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
 		return;
 	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
 	cause.kind = 0;		/* it is always a fault */
-	capkm_stream_fault(cuda->c, &where, &cause, NULL, NULL, NULL);
+	capkm_stream_fault(cuda->c, where, &cause, NULL, NULL, NULL);
+}
+
+void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
+		       int result, const char *function)
+{
+	const struct capkm_where where = capkm_stream_place(stream);
+
+	notice_at(cuda, &where, result, function);
 }
 
 /* After a wait of the driver for what the stream had done up to @sequence. */
@@ -210,7 +217,8 @@ static int get(struct capkm_cuda *cuda, cu_event handle, const char *call,
 	e = find(cuda, handle);
 	if (e) {
 		*out = *e;
-		e->stream->refs++;
+		if (e->stream)
+			e->stream->refs++;
 	}
 	pthread_mutex_unlock(&cuda->lock);
 	if (e)
@@ -218,6 +226,41 @@ static int get(struct capkm_cuda *cuda, cu_event handle, const char *call,
 	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
 		"%s: event %p was not recorded by cuda_event_record()", call,
 		(void *)handle);
+}
+
+static void put(struct capkm_cuda *cuda, const struct event *e)
+{
+	if (e->stream)
+		capkm_stream_put(cuda, e->stream);
+}
+
+/*
+ * Who has opened an exported event confirms what its stream had done when it was
+ * exported; so only that stream, on which this is then done too, records it.
+ */
+static int check_record(struct capkm_cuda *cuda, cu_event handle,
+			const struct stream *s, const char *call,
+			struct capkm_error *err)
+{
+	const struct event *e;
+	int rc = 0;
+
+	pthread_mutex_lock(&cuda->lock);
+	e = find(cuda, handle);
+	if (e && !e->stream)
+		rc = -EINVAL;
+	else if (e && e->exported && e->stream != s)
+		rc = -EBUSY;
+	pthread_mutex_unlock(&cuda->lock);
+	if (rc == -EINVAL)
+		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+			"%s: event %p is of another process, which alone records it",
+			call, (void *)handle);
+	if (rc)
+		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
+			"%s: event %p was exported as of another stream; create one for this stream",
+			call, (void *)handle);
+	return 0;
 }
 
 /* The stream's reference moves into the event. @fresh is freed or used. */
@@ -266,6 +309,8 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 			call);
 	else if (!e)
 		rc = capkm_no_memory(call, err);
+	if (!rc)
+		rc = check_record(cuda, handle, s, call, err);
 	if (!rc)
 		rc = capkm_stream_sequence(cuda->c, &where, &e->sequence, err);
 	if (!rc)
@@ -339,12 +384,17 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 
 	if (rc)
 		return rc;
-	capkm_stream_put(cuda, e.stream);
+	put(cuda, &e);
 	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
 	if (rc)
 		return rc;
 	capkm_capture_put(cuda, &capture);
-	rc = join(cuda, s, e.window, call, &capture, err);
+	if (!e.window && capture.how != NOT_CAPTURING)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures, and the event was recorded outside; to wait for it would break the capture",
+			call);
+	else
+		rc = join(cuda, s, e.window, call, &capture, err);
 	if (!rc)
 		rc = cu_call(cuda, err, call, cuStreamWaitEvent, s->handle,
 			     handle, 0);
@@ -365,8 +415,32 @@ void capkm_cuda_event_forget(struct capkm_cuda *cuda, cu_event handle)
 		SLIST_REMOVE(&cuda->events, e, event, next);
 	pthread_mutex_unlock(&cuda->lock);
 	if (e)
-		capkm_stream_put(cuda, e->stream);
+		put(cuda, e);
 	free(e);
+}
+
+/*
+ * After a wait of the driver for the event. A process that has ended has nothing left to
+ * confirm: what it had not confirmed is tainted.
+ */
+static int happened(struct capkm_cuda *cuda, const struct event *e, int result,
+		    const char *call, const char *function,
+		    struct capkm_error *err)
+{
+	struct capkm_where here = { 0 };
+	int rc;
+
+	if (e->stream)
+		return waited(cuda, e->stream, e->sequence, result, call,
+			      function, err);
+	if (result) {
+		memcpy(here.device, e->where.device, sizeof(here.device));
+		notice_at(cuda, &here, result, function);
+		return capkm_cu_error(cuda, result, call, function, err);
+	}
+	rc = capkm_confirm_other(cuda->c, e->client, &e->where, e->sequence,
+				 NULL, err);
+	return rc == -ENOENT ? 0 : rc;
 }
 
 /* An event of a capture is a node; asking for it would break the capture. */
@@ -394,10 +468,9 @@ int capkm_cuda_event_sync(struct capkm_cuda *cuda, cu_event handle,
 		mode = capkm_cu_relax(cuda);
 		result = cuda->cu.cuEventSynchronize(handle);
 		capkm_cu_restore(cuda, mode);
-		rc = waited(cuda, e.stream, e.sequence, result, call,
-			    "cuEventSynchronize", err);
+		rc = happened(cuda, &e, result, call, "cuEventSynchronize", err);
 	}
-	capkm_stream_put(cuda, e.stream);
+	put(cuda, &e);
 	return rc;
 }
 
@@ -417,12 +490,169 @@ int capkm_cuda_event_query(struct capkm_cuda *cuda, cu_event handle, int *done,
 		capkm_cu_restore(cuda, mode);
 	}
 	if (!rc && result != CU_NOT_READY)
-		rc = waited(cuda, e.stream, e.sequence, result, call,
-			    "cuEventQuery", err);
+		rc = happened(cuda, &e, result, call, "cuEventQuery", err);
 	if (!rc)
 		*done = result != CU_NOT_READY;
-	capkm_stream_put(cuda, e.stream);
+	put(cuda, &e);
 	return rc;
+}
+
+/* other processes */
+
+static int own_client(struct capkm_cuda *cuda, uint64_t *client,
+		      struct capkm_error *err)
+{
+	struct capkm_stream_query q = { .size = sizeof(q) };
+	int rc = capkm_stream_query(cuda->c, &q, err);
+
+	*client = q.out_client;
+	return rc;
+}
+
+static int get_handle(struct capkm_cuda *cuda, cu_event event,
+		      struct cu_ipc_handle *handle, const char *call,
+		      struct capkm_error *err)
+{
+	int mode = capkm_cu_relax(cuda);
+	int result = cuda->cu.cuIpcGetEventHandle(handle, event);
+
+	capkm_cu_restore(cuda, mode);
+	if (result != CU_INVALID_HANDLE && result != CU_INVALID_VALUE)
+		return capkm_cu_error(cuda, result, call, "cuIpcGetEventHandle",
+				      err);
+	capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+		"%s: CUDA cannot share event %p (%s): it has to be created with CU_EVENT_INTERPROCESS and CU_EVENT_DISABLE_TIMING",
+		call, (void *)event, capkm_cu_name(cuda, result));
+	capkm_error_code(err, result);
+	return -EOPNOTSUPP;
+}
+
+/* From now on it is recorded on that stream only. Up to where it is now. */
+static int set_exported(struct capkm_cuda *cuda, cu_event handle,
+			const struct stream *s, uint64_t *sequence)
+{
+	struct event *e;
+	bool same;
+
+	pthread_mutex_lock(&cuda->lock);
+	e = find(cuda, handle);
+	same = e && e->stream == s && !e->window;
+	if (same) {
+		e->exported = true;
+		*sequence = e->sequence;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	return same ? 0 : -EBUSY;
+}
+
+static int export(struct capkm_cuda *cuda, const struct event *e,
+		  struct capkm_cuda_event_ipc *ipc, const char *call,
+		  struct capkm_error *err)
+{
+	struct capkm_where where;
+	struct cu_ipc_handle handle;
+	int rc = check_event(e, call, err);
+
+	if (!rc && !e->stream)
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: event %p is of another process, which alone exports it",
+			call, (void *)e->handle);
+	if (!rc)
+		rc = own_client(cuda, &ipc->client, err);
+	if (!rc)
+		rc = get_handle(cuda, e->handle, &handle, call, err);
+	if (rc)
+		return rc;
+	if (set_exported(cuda, e->handle, e->stream, &ipc->sequence))
+		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: another thread has recorded event %p meanwhile",
+			call, (void *)e->handle);
+	where = capkm_stream_place(e->stream);
+	ipc->slot = where.slot;
+	memcpy(ipc->device, where.device, sizeof(ipc->device));
+	memcpy(ipc->handle, handle.bytes, sizeof(ipc->handle));
+	return 0;
+}
+
+int capkm_cuda_event_export(struct capkm_cuda *cuda, cu_event event,
+			    struct capkm_cuda_event_ipc *ipc,
+			    struct capkm_error *err)
+{
+	const char *call = "cuda_event_export";
+	struct capkm_cuda_event_ipc out = {
+		.size = sizeof(out), .domain = capkm_domain_id(cuda->c),
+	};
+	struct event e;
+	int rc = get(cuda, event, call, &e, err);
+
+	if (rc)
+		return rc;
+	rc = export(cuda, &e, &out, call, err);
+	put(cuda, &e);
+	if (!rc)
+		*ipc = out;
+	return rc;
+}
+
+static int check_ipc(struct capkm_cuda *cuda,
+		     const struct capkm_cuda_event_ipc *ipc, const char *call,
+		     struct capkm_error *err)
+{
+	struct context *context;
+	int rc = capkm_cuda_usable(cuda, call, err);
+
+	if (!rc)
+		rc = capkm_cuda_context(cuda, call, &context, err);
+	if (rc)
+		return rc;
+	if (ipc->size != sizeof(*ipc) || !ipc->client)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: that is not what cuda_event_export() gives", call);
+	if (ipc->domain != capkm_domain_id(cuda->c))
+		return capkm_error_set(err, -EXDEV, CAPKM_NO_INDEX, 0,
+			"%s: the event is of domain %" PRIu64 ", this handle of %" PRIu64,
+			call, ipc->domain, capkm_domain_id(cuda->c));
+	if (memcmp(ipc->device, context->uuid, sizeof(ipc->device)))
+		return capkm_error_set(err, -ENODEV, CAPKM_NO_INDEX, 0,
+			"%s: the event is on another device than the current context",
+			call);
+	return 0;
+}
+
+int capkm_cuda_event_open(struct capkm_cuda *cuda,
+			  const struct capkm_cuda_event_ipc *ipc,
+			  cu_event *event, struct capkm_error *err)
+{
+	const char *call = "cuda_event_open";
+	struct cu_ipc_handle handle;
+	struct event *e;
+	int mode, rc = check_ipc(cuda, ipc, call, err);
+
+	if (rc)
+		return rc;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return capkm_no_memory(call, err);
+	memcpy(handle.bytes, ipc->handle, sizeof(handle.bytes));
+	mode = capkm_cu_relax(cuda);
+	rc = cu_call(cuda, err, call, cuIpcOpenEventHandle, &e->handle, handle);
+	capkm_cu_restore(cuda, mode);
+	if (rc) {
+		free(e);
+		return rc;
+	}
+	e->client = ipc->client;
+	e->sequence = ipc->sequence;
+	/* Whatever stream the caller is, it says nothing of the other's slot. */
+	e->where = (struct capkm_where){
+		.stream = 1, .slot = ipc->slot, .flags = CAPKM_WHERE_SLOT
+	};
+	memcpy(e->where.device, ipc->device, sizeof(e->where.device));
+	*event = e->handle;
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_INSERT_HEAD(&cuda->events, e, next);
+	pthread_mutex_unlock(&cuda->lock);
+	return 0;
 }
 
 void capkm_cuda_events_close(struct capkm_cuda *cuda)
@@ -431,7 +661,7 @@ void capkm_cuda_events_close(struct capkm_cuda *cuda)
 
 	while ((e = SLIST_FIRST(&cuda->events))) {
 		SLIST_REMOVE_HEAD(&cuda->events, next);
-		capkm_stream_put(cuda, e->stream);
+		put(cuda, e);
 		free(e);
 	}
 }

@@ -142,7 +142,8 @@ struct capkm_cuda_stream_opts {
  * anew. Bound already: changes nothing.
  *
  * Return: 0; -EBUSY (it captures; the slot is taken), -EINVAL (no such stream or slot,
- * no current context), -ENOSPC (all slots of the device are taken), -ENOMEM, errors of
+ * no current context), -ENOSPC (all slots of the device are taken), -EOPNOTSUPP (a stream
+ * of a green context; while one is current, also a default stream), -ENOMEM, errors of
  * the driver
  */
 CAPKM_API int capkm_cuda_stream_bind(struct capkm_cuda *cuda,
@@ -522,8 +523,9 @@ CAPKM_API int capkm_cuda_read(struct capkm_cuda *cuda,
  *
  * The bridge remembers up to where the stream was, and in which window.
  *
- * Return: 0; -ENOENT, -ESTALE, -EBUSY (the stream captures without a window), -ENOMEM,
- * errors of the driver
+ * Return: 0; -ENOENT, -ESTALE, -EBUSY (the stream captures without a window; the event was
+ * exported as of another stream), -EINVAL (it is of another process), -ENOMEM, errors of
+ * the driver
  */
 CAPKM_API int capkm_cuda_event_record(struct capkm_cuda *cuda,
 				      struct CUevent_st *event,
@@ -534,19 +536,83 @@ CAPKM_API int capkm_cuda_event_record(struct capkm_cuda *cuda,
  * capkm_cuda_stream_wait() - cuStreamWaitEvent()
  * @cuda: bridge
  * @stream: a bound stream that waits
- * @event: of capkm_cuda_event_record()
+ * @event: of capkm_cuda_event_record() or capkm_cuda_event_open()
  * @err: why not, or NULL
  *
  * If the event was recorded in a window, the stream joins it: what is issued there is
  * recorded, until the window ends.
  *
- * Return: 0; -ENOENT, -ESTALE, -EBUSY (the stream has a window of its own), errors of
- * capkm_window_join() and of the driver
+ * Return: 0; -ENOENT, -ESTALE, -EBUSY (the stream has a window of its own; it captures, and
+ * the event was recorded outside), errors of capkm_window_join() and of the driver
  */
 CAPKM_API int capkm_cuda_stream_wait(struct capkm_cuda *cuda,
 				     struct CUstream_st *stream,
 				     struct CUevent_st *event,
 				     struct capkm_error *err);
+
+/**
+ * struct capkm_cuda_event_ipc - an event for another process: bytes to send as they are
+ * @size: sizeof(struct capkm_cuda_event_ipc)
+ * @slot: of the stream that it was recorded on
+ * @domain: of the authority
+ * @client: whose slot it is
+ * @sequence: up to where the slot was
+ * @device: UUID
+ * @handle: the driver's
+ */
+struct capkm_cuda_event_ipc {
+	uint32_t size;
+	uint32_t slot;
+	uint64_t domain;
+	uint64_t client;
+	uint64_t sequence;
+	uint8_t device[16];
+	uint8_t handle[64];
+};
+
+/**
+ * capkm_cuda_event_export() - lets another process wait for what was issued
+ * @cuda: bridge
+ * @event: of capkm_cuda_event_record(), created with CU_EVENT_INTERPROCESS and
+ *	CU_EVENT_DISABLE_TIMING
+ * @ipc: filled
+ * @err: why not, or NULL
+ *
+ * From now on the event is recorded on the same stream only, until it is forgotten. It may
+ * be recorded again: who has opened it then sees it happen later, and confirms what was
+ * issued before it was exported; to confirm more it is exported again, and opened again.
+ * Not while another thread records the event.
+ *
+ * Return: 0; -ENOENT (it was not recorded here), -EBUSY (recorded in a window), -EINVAL
+ * (it is of another process), -EOPNOTSUPP (CUDA cannot share it; the text says why),
+ * errors of the driver
+ */
+CAPKM_API int capkm_cuda_event_export(struct capkm_cuda *cuda,
+				      struct CUevent_st *event,
+				      struct capkm_cuda_event_ipc *ipc,
+				      struct capkm_error *err);
+
+/**
+ * capkm_cuda_event_open() - an event of another process
+ * @cuda: bridge in the same domain
+ * @ipc: received
+ * @event: a CUevent, the caller's: he forgets and destroys it, before the other process
+ *	destroys the one that it has exported
+ * @err: why not, or NULL
+ *
+ * For capkm_cuda_stream_wait(), capkm_cuda_event_sync() and capkm_cuda_event_query(). Once
+ * one of the last two has seen that it has happened, what the other process had written in
+ * exported memory is confirmed, also if it dies later (capkm_confirm_other()). If it died
+ * before, what it had not confirmed is tainted and stays so, whatever the event says: check
+ * the memory before it is read.
+ *
+ * Return: 0; -EINVAL (not what event_export() gives), -EXDEV (another domain), -ENODEV (on
+ * another device than the current context), -ENOMEM, errors of the driver
+ */
+CAPKM_API int capkm_cuda_event_open(struct capkm_cuda *cuda,
+				    const struct capkm_cuda_event_ipc *ipc,
+				    struct CUevent_st **event,
+				    struct capkm_error *err);
 
 /* The event will be destroyed: forgets it. Harmless if it is not known. */
 CAPKM_API void capkm_cuda_event_forget(struct capkm_cuda *cuda,
