@@ -337,6 +337,62 @@ TEST_F(bridge, per_thread_streams)
 	b_usable(g, CU_STREAM_IS_PER_THREAD, &where);
 }
 
+/* With a few of the device's multiprocessors; NULL: the driver has no such thing. */
+static void *new_green(struct gpu *g)
+{
+	struct cu_resource all = { 0 }, some = { 0 };
+	void *description, *green = NULL;
+	unsigned int n = 1;
+
+	if (!cu.cuGreenCtxStreamCreate || !cu.cuStreamGetGreenCtx ||
+	    cu.cuDeviceGetDevResource(g->device, &all, CU_RESOURCE_SM) ||
+	    cu.cuDevSmResourceSplitByCount(&some, &n, &all, NULL, 0, all.smallest) || n != 1)
+		return NULL;
+	CU_DO(cuDevResourceGenerateDesc(&description, &some, 1));
+	CU_DO(cuGreenCtxCreate(&green, description, g->device, CU_GREEN_DEFAULT_STREAM));
+	return green;
+}
+
+/* A stream of a green context is refused, however it came to be one. */
+TEST_F(bridge, green_streams)
+{
+	G;
+	uint64_t m = c_new(g, s, 5);
+	cu_stream created = NULL, current = NULL;
+	cu_context context = NULL, old = NULL;
+	void *green = new_green(g);
+
+	if (!green)
+		SKIP(return, "no green contexts");
+	c_bind(g, NULL);
+	CU(cuGreenCtxStreamCreate(&created, green, CU_STREAM_NON_BLOCKING, 0));
+	FAILS(-EOPNOTSUPP, "green context",
+	      capkm_cuda_stream_bind(g->b, created, NULL, NULL, &err));
+	ASSERT_EQ(-ENOENT, c_try_inc(g, created, m).rc);
+	CU(cuCtxFromGreenCtx(&context, green));
+	CU(cuCtxPushCurrent(context));
+	CU(cuStreamCreate(&current, CU_STREAM_NON_BLOCKING));
+	FAILS(-EOPNOTSUPP, "green context",
+	      capkm_cuda_stream_bind(g->b, current, NULL, NULL, &err));
+	/* While it is current the default streams are its own, not those that are bound. */
+	REFUSED(-EOPNOTSUPP, capkm_cuda_stream_bind(g->b, NULL, NULL, NULL, &err));
+	REFUSED(-EOPNOTSUPP, capkm_cuda_stream_bind(g->b, CU_STREAM_IS_PER_THREAD, NULL, NULL,
+						    &err));
+	ASSERT_EQ(-ENOENT, c_try_inc(g, NULL, m).rc);
+	CU(cuCtxPopCurrent(&old));
+	ASSERT_EQ(context, old);
+	FAILS(-EOPNOTSUPP, "green context",
+	      capkm_cuda_stream_bind(g->b, current, NULL, NULL, &err));
+	CU(cuStreamDestroy(current));
+	CU(cuStreamDestroy(created));
+	CU(cuGreenCtxDestroy(green));
+	/* The others are none the worse. */
+	c_inc(g, NULL, m);
+	c_sync(g, NULL);
+	c_is(g, s, m, 6);
+	b_usable(g, s, &self->on_s);
+}
+
 /* As the caller's calls are compiled, NULL is the one or the other. */
 TEST_F(bridge, null_per_thread)
 {

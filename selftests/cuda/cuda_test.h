@@ -25,6 +25,16 @@
 
 /* ------------------------------------------------------------------ driver */
 
+/* CUdevResource, with room for a newer driver's. */
+struct cu_resource {
+	int type;
+	unsigned char internal[92];
+	unsigned int sms, smallest, alignment;
+	unsigned char room[100];
+};
+#define CU_RESOURCE_SM		1
+#define CU_GREEN_DEFAULT_STREAM	1u
+
 /* What only tests call; the bridge calls CU_CALLS. As there, O() may be missing. */
 #define CU_TEST_CALLS(X, O)						\
 X(cuDeviceGetName, 2000, (char *name, int len, cu_device device))	\
@@ -61,7 +71,20 @@ X(cuMemGetAllocationGranularity, 10020, (size_t *bytes,			\
 X(cuGraphCreate, 10000, (cu_graph *graph, unsigned int flags))		\
 X(cuGraphAddEmptyNode, 10000, (cu_node *node, cu_graph graph,		\
 	const cu_node *dependencies, size_t len))			\
-O(cuStreamGetDevice, 12080, (cu_stream stream, cu_device *device))
+O(cuStreamGetDevice, 12080, (cu_stream stream, cu_device *device))	\
+O(cuDeviceGetDevResource, 12040, (cu_device device,			\
+				  struct cu_resource *resource, int type)) \
+O(cuDevSmResourceSplitByCount, 12040, (struct cu_resource *result,	\
+	unsigned int *n, const struct cu_resource *input,		\
+	struct cu_resource *rest, unsigned int flags, unsigned int least)) \
+O(cuDevResourceGenerateDesc, 12040, (void **description,		\
+	struct cu_resource *resources, unsigned int n))			\
+O(cuGreenCtxCreate, 12040, (void **green, void *description,		\
+			    cu_device device, unsigned int flags))	\
+O(cuGreenCtxDestroy, 12040, (void *green))				\
+O(cuCtxFromGreenCtx, 12040, (cu_context *context, void *green))		\
+O(cuGreenCtxStreamCreate, 12050, (cu_stream *stream, void *green,	\
+				  unsigned int flags, int priority))
 
 #define CU_MEMBER(name, version, args) int (*name) args;
 struct cu_table {
@@ -745,12 +768,16 @@ static T_UNUSED struct capkm_cuda_graph_query c_query_(struct gpu *g, uint64_t g
 
 /* ------------------------------------------------------------------ events */
 
-#define c_event() (T_AT, c_event_())
-static T_UNUSED cu_event c_event_(void)
+#define CU_EVENT_INTERPROCESS	4u
+
+#define c_event() (T_AT, c_event_(0))
+/* One that other processes can open. */
+#define c_shared_event() (T_AT, c_event_(CU_EVENT_INTERPROCESS))
+static T_UNUSED cu_event c_event_(unsigned int flags)
 {
 	cu_event e = NULL;
 
-	CU_DO(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+	CU_DO(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING | flags));
 	return e;
 }
 

@@ -218,44 +218,6 @@ TEST_F(bridge, adopted_again)
 	CU(cuMemFree(m));
 }
 
-/* Memory mapped in chunks that lie one behind the other: a buffer each. */
-struct chunks {
-	struct cu_allocation_prop prop;
-	size_t bytes;
-	cu_address at;
-	unsigned long long handle[2];
-};
-
-static bool map_chunks(struct gpu *g, struct chunks *c, bool shareable)
-{
-	const struct { int type, id; unsigned long long flags; } access = {
-		1, g->device, 3
-	};
-
-	c->prop = (struct cu_allocation_prop){
-		.type = 1, .location_type = 1, .location_id = g->device,
-		.requested_handles = shareable ? CU_HANDLE_POSIX_FD : 0,
-	};
-	if (cu.cuMemGetAllocationGranularity(&c->bytes, &c->prop, 0))
-		return false;
-	CU_DO(cuMemAddressReserve(&c->at, 2 * c->bytes, 0, 0, 0));
-	for (int i = 0; i < 2; i++) {
-		CU_DO(cuMemCreate(&c->handle[i], c->bytes, &c->prop, 0));
-		CU_DO(cuMemMap(c->at + i * c->bytes, c->bytes, 0, c->handle[i], 0));
-	}
-	CU_DO(cuMemSetAccess(c->at, 2 * c->bytes, &access, 1));
-	return true;
-}
-
-static void unmap_chunks(struct chunks *c)
-{
-	for (int i = 0; i < 2; i++) {
-		CU_DO(cuMemUnmap(c->at + i * c->bytes, c->bytes));
-		CU_DO(cuMemRelease(c->handle[i]));
-	}
-	CU_DO(cuMemAddressFree(c->at, 2 * c->bytes));
-}
-
 TEST_F(bridge, adopted_chunks)
 {
 	G;
@@ -453,42 +415,6 @@ TEST_F(bridge, shared_by_descriptor)
 }
 
 /* -------------------------------------------------------------------- pool */
-
-struct pool {
-	struct capkm_pool_memory memory;
-	struct capkm_pool *pool;
-};
-
-static struct pool new_pool(struct gpu *g)
-{
-	struct pool p = { .memory.sz = sizeof(p.memory) };
-
-	if (capkm_cuda_pool_memory(g->b, &p.memory, &err) ||
-	    capkm_pool_create(g->c, &p.memory, NULL, &p.pool, &err) ||
-	    capkm_cuda_set_pool(g->b, p.pool, NULL, &err))
-		t_die("pool: %s", err.text);
-	return p;
-}
-
-static void delete_pool(struct gpu *g, struct pool *p)
-{
-	if (capkm_cuda_set_pool(g->b, NULL, NULL, &err))
-		t_die("set_pool: %s", err.text);
-	capkm_pool_destroy(p->pool);
-}
-
-/* A slice of the pool for slot 0, and where it is. */
-static uint64_t slice(struct pool *p, uint64_t bytes, uint64_t *address)
-{
-	struct capkm_pool_slice s = CAPKM_OPTS(struct capkm_pool_slice);
-	uint64_t memory;
-
-	if (capkm_pool_alloc(p->pool, 0, bytes, &memory, &err) ||
-	    capkm_pool_find(p->pool, memory, &s, &err))
-		t_die("slice: %s", err.text);
-	*address = s.address;
-	return memory;
-}
 
 /* Work on a pool's memory: the bridge knows its pages. */
 TEST_F(bridge, pool)
