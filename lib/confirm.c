@@ -44,7 +44,11 @@ static int confirm(struct capkm *c, uint64_t client,
 	};
 	int rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
 
-	if (!rc)
+	if (!rc && client)
+		rc = capkm_do(c, nr, &arg, err,
+			      "slot %" PRIu32 " of client %" PRIu64 " up to %" PRIu64,
+			      arg.place.slot, client, sequence);
+	else if (!rc)
 		rc = capkm_do(c, nr, &arg, err,
 			      "stream %" PRIu64 " up to %" PRIu64,
 			      (uint64_t)arg.place.stream, sequence);
