@@ -18,7 +18,7 @@
 #include <capkm/cuda.h>
 #include <dlfcn.h>
 
-#include "../../lib/cuda/driver.h"
+#include "nodes.h"
 
 #define WORDS	64u
 #define BYTES	(WORDS * sizeof(uint32_t))
@@ -71,6 +71,15 @@ X(cuMemGetAllocationGranularity, 10020, (size_t *bytes,			\
 X(cuGraphCreate, 10000, (cu_graph *graph, unsigned int flags))		\
 X(cuGraphAddEmptyNode, 10000, (cu_node *node, cu_graph graph,		\
 	const cu_node *dependencies, size_t len))			\
+X(cuGraphAddBatchMemOpNode, 11070, (cu_node *node, cu_graph graph,	\
+	const cu_node *dependencies, size_t len,			\
+	const struct cu_mem_op_params *params))				\
+O(cuGraphConditionalHandleCreate, 12030, (uint64_t *handle,		\
+	cu_graph graph, cu_context context, unsigned int value,		\
+	unsigned int flags))						\
+O(cuGraphAddNode, 12030, (cu_node *node, cu_graph graph,		\
+	const cu_node *dependencies, const void *edges, size_t len,	\
+	struct cu_node_params *params))					\
 O(cuStreamGetDevice, 12080, (cu_stream stream, cu_device *device))	\
 O(cuDeviceGetDevResource, 12040, (cu_device device,			\
 				  struct cu_resource *resource, int type)) \

@@ -117,6 +117,8 @@ void capture_end(struct capture *c)
 {
 	struct stream *s;
 
+	if (c->given)
+		c->graph->captured = false;
 	SLIST_FOREACH(s, &streams, next)
 		if (s->capture == c) {
 			s->capture = NULL;
@@ -132,7 +134,8 @@ void capture_leave(struct stream *s)
 	struct capture *c = s->capture;
 
 	if (c->origin == s) {
-		graph_free(c->graph);
+		if (!c->given)
+			graph_free(c->graph);
 		capture_end(c);
 	} else {
 		s->capture = NULL;
@@ -150,7 +153,7 @@ CALL(cuThreadExchangeStreamCaptureMode, (int *exchanged), (exchanged))
 	return 0;
 }
 
-CALL(cuStreamBeginCapture, (cu_stream stream, int how), (stream, how))
+static int begin(cu_stream stream, int how, struct capture **out)
 {
 	static uint64_t last;
 	struct capture *c;
@@ -171,10 +174,40 @@ CALL(cuStreamBeginCapture, (cu_stream stream, int how), (stream, how))
 	c->status = CU_CAPTURE_ACTIVE;
 	c->thread = thread_number();
 	c->origin = s;
-	c->graph = graph_new();
 	SLIST_INSERT_HEAD(&captures, c, next);
 	s->capture = c;
 	set_ends(s, NULL, 0);
+	*out = c;
+	return 0;
+}
+
+CALL(cuStreamBeginCapture, (cu_stream stream, int how), (stream, how))
+{
+	struct capture *c;
+	int rc = begin(stream, how, &c);
+
+	if (!rc)
+		c->graph = graph_new();
+	return rc;
+}
+
+/* The graph stays its owner's, whatever becomes of the capture. */
+CALL(cuStreamBeginCaptureToGraph, (cu_stream stream, cu_graph graph,
+				   const cu_node *dependencies, const void *edges,
+				   size_t len, int how),
+     (stream, graph, dependencies, edges, len, how))
+{
+	struct capture *c;
+	int rc = is_graph(graph) && !graph->captured ? begin(stream, how, &c) :
+						       CU_INVALID_VALUE;
+
+	if (rc)
+		return rc;
+	c->graph = graph;
+	c->given = true;
+	c->before = graph->len;
+	graph->captured = true;
+	set_ends(c->origin, dependencies, len);
 	return 0;
 }
 
@@ -192,10 +225,11 @@ static void mark(const cu_node *nodes, size_t n)
 /* Does all that was recorded come before the end of the origin? */
 static bool is_joined(struct capture *c)
 {
+	size_t i = 0;
 	cu_node node;
 
 	TAILQ_FOREACH(node, &c->graph->nodes, next)
-		node->mark = false;
+		node->mark = i++ < c->before;
 	mark(c->origin->ends, c->origin->ends_len);
 	TAILQ_FOREACH(node, &c->graph->nodes, next)
 		if (!node->mark)
@@ -235,10 +269,10 @@ CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
 	if (rc == ILLEGAL_STATE || rc == UNMATCHED)
 		return rc;
 	c = s->capture;
-	if (rc)
-		graph_free(c->graph);
-	else
+	if (!rc)
 		*graph = c->graph;
+	else if (!c->given)
+		graph_free(c->graph);
 	capture_end(c);
 	return rc;
 }

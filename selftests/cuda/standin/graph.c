@@ -18,7 +18,7 @@ struct CUgraphExec_st {
 static SLIST_HEAD(, CUgraph_st) graphs = SLIST_HEAD_INITIALIZER(graphs);
 static SLIST_HEAD(, CUgraphExec_st) execs = SLIST_HEAD_INITIALIZER(execs);
 
-static bool is_graph(cu_graph graph)
+bool is_graph(cu_graph graph)
 {
 	cu_graph g;
 
@@ -111,6 +111,8 @@ void graph_free(cu_graph graph)
 	struct held *h;
 	cu_node node;
 
+	if (graph->captured)
+		gone("graph that is captured into", graph);
 	SLIST_REMOVE(&graphs, graph, CUgraph_st, next);
 	while ((node = TAILQ_FIRST(&graph->nodes))) {
 		TAILQ_REMOVE(&graph->nodes, node, next);
@@ -237,10 +239,81 @@ CALL(cuGraphAddChildGraphNode, (cu_node *node, cu_graph graph,
 
 	if (!is_graph(graph) || !is_graph(child))
 		return CU_INVALID_VALUE;
-	if (first_of(child, CU_NODE_MEM_ALLOC) || first_of(child, CU_NODE_MEM_FREE))
+	if (first_of(child, CU_NODE_MEM_ALLOC) ||
+	    first_of(child, CU_NODE_MEM_FREE) ||
+	    first_of(child, CU_NODE_CONDITIONAL))
 		return CU_NOT_SUPPORTED;
 	a.graph = graph_copy(child);
 	a.graph->child = true;
+	*node = graph_add(graph, &a, dependencies, len);
+	return 0;
+}
+
+/*
+ * Conditional nodes. Kernels cannot set a value here, so it is the default one, and the
+ * handle tells that.
+ */
+
+CALL(cuGraphConditionalHandleCreate, (uint64_t *handle, cu_graph graph,
+				      cu_context context, unsigned int value,
+				      unsigned int flags),
+     (handle, graph, context, value, flags))
+{
+	if (!is_graph(graph) || flags & ~CU_COND_ASSIGN_DEFAULT)
+		return CU_INVALID_VALUE;
+	*handle = 1ull << 32 | (flags ? value : 0);
+	return 0;
+}
+
+static bool is_size(int type, unsigned int size)
+{
+	switch (type) {
+	case CU_COND_IF:
+		return size == 1 || size == 2;
+	case CU_COND_WHILE:
+		return size == 1;
+	default:
+		return type == CU_COND_SWITCH && size;
+	}
+}
+
+CALL(cuGraphAddNode, (cu_node *node, cu_graph graph, const cu_node *dependencies,
+		      const void *edges, size_t len, struct cu_node_params *params),
+     (node, graph, dependencies, edges, len, params))
+{
+	struct action a = { .type = params->type };
+	unsigned int i;
+
+	if (a.type != CU_NODE_CONDITIONAL)
+		return CU_NOT_SUPPORTED;
+	if (!is_graph(graph) || !params->conditional.handle ||
+	    !is_size(params->conditional.type, params->conditional.size))
+		return CU_INVALID_VALUE;
+	a.conditional.type = params->conditional.type;
+	a.conditional.value = params->conditional.handle;
+	a.conditional.size = params->conditional.size;
+	a.conditional.bodies = calloc(a.conditional.size, sizeof(cu_graph));
+	for (i = 0; i < a.conditional.size; i++) {
+		a.conditional.bodies[i] = graph_new();
+		a.conditional.bodies[i]->child = true;
+	}
+	params->conditional.graphs = a.conditional.bodies;
+	*node = graph_add(graph, &a, dependencies, len);
+	return 0;
+}
+
+CALL(cuGraphAddBatchMemOpNode, (cu_node *node, cu_graph graph,
+				const cu_node *dependencies, size_t len,
+				const struct cu_mem_op_params *params),
+     (node, graph, dependencies, len, params))
+{
+	struct action a = { .type = CU_NODE_BATCH_MEM_OP };
+
+	if (!is_graph(graph) || params->count != 1 ||
+	    params->ops[0].operation != CU_MEM_OP_WRITE_32)
+		return CU_INVALID_VALUE;
+	a.write.to = params->ops[0].address;
+	a.write.value = params->ops[0].value;
 	*node = graph_add(graph, &a, dependencies, len);
 	return 0;
 }
@@ -340,6 +413,40 @@ CALL(cuGraphChildGraphNodeGetGraph, (cu_node node, cu_graph *graph), (node, grap
 
 /* executables */
 
+static bool may_be_in_body(int type)
+{
+	switch (type) {
+	case CU_NODE_KERNEL:
+	case CU_NODE_MEMCPY:
+	case CU_NODE_MEMSET:
+	case CU_NODE_GRAPH:
+	case CU_NODE_EMPTY:
+	case CU_NODE_CONDITIONAL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_complete(cu_graph graph, bool body)
+{
+	unsigned int i;
+	cu_node node;
+
+	if (graph->captured)
+		return false;
+	TAILQ_FOREACH(node, &graph->nodes, next) {
+		if (body && !may_be_in_body(node->action.type))
+			return false;
+		if (node->action.type != CU_NODE_CONDITIONAL)
+			continue;
+		for (i = 0; i < node->action.conditional.size; i++)
+			if (!is_complete(node->action.conditional.bodies[i], true))
+				return false;
+	}
+	return true;
+}
+
 void body_put(struct body *body)
 {
 	if (--body->refs)
@@ -366,6 +473,8 @@ CALL(cuGraphInstantiateWithFlags, (cu_exec *exec, cu_graph graph,
 	int rc = is_graph(graph) ? unsafe("cuGraphInstantiate") :
 				   CU_INVALID_VALUE;
 
+	if (!rc && !is_complete(graph, false))
+		rc = CU_INVALID_VALUE;
 	if (!rc && graph->instantiated && first_of(graph, CU_NODE_MEM_ALLOC))
 		rc = CU_NOT_SUPPORTED;
 	if (rc)

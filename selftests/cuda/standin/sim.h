@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "driver.h"
+#include "../nodes.h"
 #include "standin.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -137,6 +137,15 @@ struct action {
 			struct progress *of;	/* a reference */
 			uint64_t n;
 		} mark;
+		struct {
+			int type;
+			unsigned int value, size;
+			cu_graph *bodies;
+		} conditional;
+		struct {
+			cu_address to;
+			uint32_t value;
+		} write;
 		cu_graph graph;
 		cu_address address;
 	};
@@ -203,6 +212,8 @@ struct capture {
 	unsigned int thread;
 	struct stream *origin;
 	cu_graph graph;
+	bool given;		/* the graph is somebody's, */
+	size_t before;		/* and had so many nodes */
 };
 SLIST_HEAD(captures, capture);
 extern struct captures captures;
@@ -274,6 +285,7 @@ struct CUgraph_st {
 	struct held_list held;
 	bool child;		/* a node's */
 	bool instantiated;
+	bool captured;		/* nodes are put into it */
 };
 
 /* What an executable graph runs; it may run on after the graph was destroyed. */
@@ -282,6 +294,7 @@ struct body {
 	cu_graph graph;
 };
 
+bool is_graph(cu_graph graph);
 cu_graph graph_new(void);
 void graph_free(cu_graph graph);
 cu_graph graph_copy(cu_graph graph);

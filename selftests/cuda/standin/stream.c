@@ -35,6 +35,27 @@ void capkm_standin_reuse(int on)
 
 /* work */
 
+/* Its value stays what it is, so a loop ends at once, or when the context does. */
+static int run_conditional(const struct action *a)
+{
+	const unsigned int value = a->conditional.value;
+	cu_graph *bodies = a->conditional.bodies;
+	int rc = 0;
+
+	switch (a->conditional.type) {
+	case CU_COND_IF:
+		if (value)
+			return run_graph(bodies[0]);
+		return a->conditional.size == 2 ? run_graph(bodies[1]) : 0;
+	case CU_COND_WHILE:
+		while (value && !rc)
+			rc = run_graph(bodies[0]);
+		return rc;
+	default:
+		return value < a->conditional.size ? run_graph(bodies[value]) : 0;
+	}
+}
+
 int run(const struct action *a)
 {
 	size_t i;
@@ -64,12 +85,38 @@ int run(const struct action *a)
 	case AWAIT:
 		progress_await(a->mark.of, a->mark.n);
 		return 0;
+	case CU_NODE_CONDITIONAL:
+		return run_conditional(a);
+	case CU_NODE_BATCH_MEM_OP:
+		memcpy((void *)(uintptr_t)a->write.to, &a->write.value,
+		       sizeof(a->write.value));
+		return 0;
 	case CU_NODE_MEM_ALLOC:
 		return run_alloc(a->address);
 	case CU_NODE_MEM_FREE:
 		return run_free(a->address);
 	default:
 		return 0;
+	}
+}
+
+static void conditional_free(struct action *a)
+{
+	unsigned int i;
+
+	for (i = 0; i < a->conditional.size; i++)
+		graph_free(a->conditional.bodies[i]);
+	free(a->conditional.bodies);
+}
+
+static void conditional_copy(struct action *to, const struct action *from)
+{
+	unsigned int i;
+
+	to->conditional.bodies = calloc(from->conditional.size, sizeof(cu_graph));
+	for (i = 0; i < from->conditional.size; i++) {
+		to->conditional.bodies[i] = graph_copy(from->conditional.bodies[i]);
+		to->conditional.bodies[i]->child = true;
 	}
 }
 
@@ -83,6 +130,8 @@ void action_free(struct action *a)
 		free(a->copy.staged);
 	} else if (a->type == CU_NODE_GRAPH) {
 		graph_free(a->graph);
+	} else if (a->type == CU_NODE_CONDITIONAL) {
+		conditional_free(a);
 	} else if (a->type == WAIT) {
 		stream_put(a->wait.stream);
 	} else if (a->type == MARK || a->type == AWAIT) {
@@ -143,6 +192,8 @@ void action_copy(struct action *to, const struct action *from)
 	} else if (from->type == CU_NODE_GRAPH) {
 		to->graph = graph_copy(from->graph);
 		to->graph->child = true;
+	} else if (from->type == CU_NODE_CONDITIONAL) {
+		conditional_copy(to, from);
 	}
 }
 
