@@ -18,6 +18,8 @@ static void set_window(struct capkm_cuda *cuda, struct stream *s,
 	pthread_mutex_lock(&cuda->lock);
 	s->window = w;
 	w->refs++;
+	if (w->parent)
+		w->parent->refs++;
 	pthread_mutex_unlock(&cuda->lock);
 }
 
@@ -36,7 +38,28 @@ void capkm_window_put(struct capkm_cuda *cuda, struct window *w)
 		capkm_cuda_graph_put(cuda, w->children[--w->children_len]);
 	free(w->children);
 	free(w->named);
+	if (w->parent)
+		capkm_window_put(cuda, w->parent);
 	free(w);
+}
+
+int capkm_window_keep(struct capkm_cuda *cuda, struct window *w,
+		      struct graph *g)
+{
+	void *children;
+	int rc = -ENOMEM;
+
+	pthread_mutex_lock(&cuda->lock);
+	children = realloc(w->children, (w->children_len + 1) *
+			   sizeof(*w->children));
+	if (children) {
+		w->children = children;
+		w->children[w->children_len++] = g;
+		g->refs++;
+		rc = 0;
+	}
+	pthread_mutex_unlock(&cuda->lock);
+	return rc;
 }
 
 /* No stream records in it any more. */
@@ -57,9 +80,27 @@ static void detach(struct capkm_cuda *cuda, struct window *w)
 	capkm_streams_sweep(cuda);
 }
 
-static bool owns(const struct stream *s)
+/* The window that has begun on the stream, or is prepared there: a reference, or NULL. */
+static struct window *own_window(struct capkm_cuda *cuda, struct stream *s)
 {
-	return s->window && s->window->origin == s;
+	struct window *w;
+
+	pthread_mutex_lock(&cuda->lock);
+	w = s->window && s->window->origin == s ? s->window : NULL;
+	if (w)
+		w->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return w;
+}
+
+static bool owns(struct capkm_cuda *cuda, const struct stream *s)
+{
+	bool yes;
+
+	pthread_mutex_lock(&cuda->lock);
+	yes = s->window && s->window->origin == s;
+	pthread_mutex_unlock(&cuda->lock);
+	return yes;
 }
 
 static const char *mode_name(int mode)
@@ -118,12 +159,13 @@ static void stop_issue(struct window *w)
 	pthread_rwlock_unlock(&w->issue);
 }
 
+/* A body goes with the graph that its node is in. */
 static void discard_capture(struct capkm_cuda *cuda, const struct stream *s)
 {
 	cu_graph raw = NULL;
 
 	cuda->cu.cuStreamEndCapture(s->handle, &raw);
-	if (raw)
+	if (raw && !s->window->parent)
 		cuda->cu.cuGraphDestroy(raw);
 }
 
@@ -143,13 +185,54 @@ static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
 	discard_capture(cuda, s);
 }
 
-void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
+/* Where a body of the window records; a reference, or NULL. */
+static struct stream *body_of(struct capkm_cuda *cuda, const struct window *w)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FOREACH(s, &cuda->streams, next)
+		if (s->window && s->window->origin == s &&
+		    s->window->parent == w)
+			break;
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return s;
+}
+
+static void drop_body(struct capkm_cuda *cuda, const struct window *w);
+
+/*
+ * The authority aborts bodies with their window. The driver's captures end from the
+ * innermost on, for each goes into a graph of the next.
+ */
+static void drop(struct capkm_cuda *cuda, struct stream *s)
 {
 	const struct capkm_where where = capkm_stream_place(s);
 
 	capkm_window_abort(cuda->c, &where, s->window->id, NULL, NULL);
+	drop_body(cuda, s->window);
 	end_driver(cuda, s);
 	give_up(cuda, s);
+}
+
+static void drop_body(struct capkm_cuda *cuda, const struct window *w)
+{
+	struct stream *s = body_of(cuda, w);
+
+	if (!s)
+		return;
+	drop(cuda, s);
+	capkm_stream_put(cuda, s);
+}
+
+void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
+{
+	pthread_mutex_lock(&cuda->family);
+	if (owns(cuda, s))
+		drop(cuda, s);
+	pthread_mutex_unlock(&cuda->family);
 }
 
 /* prepare */
@@ -158,43 +241,35 @@ void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
 static void clear(struct capkm_cuda *cuda, struct stream *s)
 {
 	struct capkm_window_query q = { .size = sizeof(q) };
-
-	if (!owns(s))
-		return;
-	q.window = s->window->id;
-	if (!capkm_window_query(cuda->c, &q, NULL) &&
-	    q.out_state < CAPKM_WINDOW_SEALED)
-		return;
-	end_driver(cuda, s);
-	give_up(cuda, s);
-}
-
-static int prepare(struct capkm_cuda *cuda, struct stream *s,
-		   const struct capkm_cuda_graph_opts *o, const char *call,
-		   uint64_t *window, struct capkm_error *err)
-{
-	const struct capkm_where where = capkm_stream_place(s);
-	struct capkm_window_opts opts = CAPKM_OPTS(struct capkm_window_opts,
-		.cookie = o->cookie,
-		.flags = o->flags & CAPKM_CUDA_GRAPH_F_STRICT ?
-			 CAPKM_WINDOW_PREPARE_F_STRICT : 0);
-	struct window *w = calloc(1, sizeof(*w));
-	int rc;
+	struct window *w = own_window(cuda, s);
 
 	if (!w)
-		return capkm_no_memory(call, err);
-	clear(cuda, s);
-	w->origin = s;
-	w->flags = o->flags;
-	rc = choose_mode(o, call, &w->mode, err);
-	if (!rc) {
-		opts.mode = mode_name(w->mode);
-		rc = capkm_window_prepare(cuda->c, &where, &opts, &w->id, err);
-	}
+		return;
+	q.window = w->id;
+	if (capkm_window_query(cuda->c, &q, NULL) ||
+	    q.out_state >= CAPKM_WINDOW_SEALED)
+		capkm_window_drop(cuda, s);
+	capkm_window_put(cuda, w);
+}
+
+/* @w: filled but for its id; it is the callee's. */
+static int prepare_window(struct capkm_cuda *cuda, struct stream *s,
+			  struct window *w, uint64_t cookie, uint64_t *window,
+			  struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	const struct capkm_window_opts opts = CAPKM_OPTS(struct capkm_window_opts,
+		.mode = mode_name(w->mode), .cookie = cookie,
+		.parent = w->parent ? w->parent->id : 0,
+		.flags = w->flags & CAPKM_CUDA_GRAPH_F_STRICT ?
+			 CAPKM_WINDOW_PREPARE_F_STRICT : 0);
+	int rc = capkm_window_prepare(cuda->c, &where, &opts, &w->id, err);
+
 	if (rc) {
 		free(w);
 		return rc;
 	}
+	w->origin = s;
 	pthread_rwlock_init(&w->issue, NULL);
 	set_window(cuda, s, w);
 	if (cuda->pool)
@@ -206,10 +281,30 @@ static int prepare(struct capkm_cuda *cuda, struct stream *s,
 	return rc;
 }
 
-static int cannot_capture(struct capkm_error *err)
+static int prepare(struct capkm_cuda *cuda, struct stream *s,
+		   const struct capkm_cuda_graph_opts *o, const char *call,
+		   uint64_t *window, struct capkm_error *err)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return capkm_no_memory(call, err);
+	w->flags = o->flags;
+	rc = choose_mode(o, call, &w->mode, err);
+	if (rc) {
+		free(w);
+		return rc;
+	}
+	clear(cuda, s);
+	return prepare_window(cuda, s, w, o->cookie, window, err);
+}
+
+static int cannot_capture(const char *call, struct capkm_error *err)
 {
 	return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
-		"graph_prepare: the legacy default stream cannot capture; use one of cuStreamCreate()");
+		"%s: the legacy default stream cannot capture; use one of cuStreamCreate()",
+		call);
 }
 
 int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
@@ -228,7 +323,7 @@ int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
 		return rc;
 	capkm_capture_put(cuda, &capture);
 	if (s->legacy)
-		rc = cannot_capture(err);
+		rc = cannot_capture(call, err);
 	else if (capture.how == CAPTURES)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"graph_prepare: the stream captures already; cuda_graph_attach() makes a window of that");
@@ -244,13 +339,40 @@ int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
 
 /* begin */
 
+/* The graph lacks a body that it was to have. */
+static void doom_parent(struct capkm_cuda *cuda, const struct window *w,
+			int result)
+{
+	const char *function = "cuStreamBeginCaptureToGraph";
+	struct capkm_cause cause;
+	char text[CAPKM_TEXT_MAX + 1];
+
+	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
+	capkm_window_fail(cuda->c, w->parent->id, 0, "cuda_body_begin", &cause,
+			  NULL);
+}
+
+static int begin_body(struct capkm_cuda *cuda, const struct stream *s,
+		      struct capkm_error *err)
+{
+	const struct window *w = s->window;
+	int result = cuda->cu.cuStreamBeginCaptureToGraph(s->handle,
+		w->body.graph, NULL, NULL, 0, w->mode);
+
+	if (result)
+		doom_parent(cuda, w, result);
+	return capkm_cu_error(cuda, result, "cuda_body_begin",
+			      "cuStreamBeginCaptureToGraph", err);
+}
+
 static int begin_driver(struct capkm_cuda *cuda, struct stream *s,
 			struct capkm_error *err)
 {
 	struct window *w = s->window;
 	uint64_t id = 0;
-	int status, rc = cu_call(cuda, err, "begin_capture",
-				 cuStreamBeginCapture, s->handle, w->mode);
+	int status, rc = w->parent ? begin_body(cuda, s, err) :
+		cu_call(cuda, err, "begin_capture", cuStreamBeginCapture,
+			s->handle, w->mode);
 
 	if (rc)
 		return rc;
@@ -274,7 +396,7 @@ static int begin(struct capkm_cuda *cuda, struct stream *s,
 
 	if (rc)
 		return rc;
-	if (!owns(s)) {
+	if (!owns(cuda, s)) {
 		capkm_window_abort(cuda->c, &where, 0, NULL, NULL);
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"begin_capture: the window was not prepared by the bridge; it was aborted");
@@ -366,7 +488,7 @@ int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_stream_find(cuda, handle, call, &s, err);
 	if (rc)
 		return rc;
-	rc = s->legacy ? cannot_capture(err) : capkm_stream_claim(cuda, s, call, err);
+	rc = s->legacy ? cannot_capture(call, err) : capkm_stream_claim(cuda, s, call, err);
 	if (!rc) {
 		rc = attach(cuda, s, &o, window, err);
 		capkm_stream_unclaim(cuda, s);
@@ -384,6 +506,7 @@ struct closing {
 	struct window *window;
 	struct capkm_window_end closed;
 	struct graph *graph;	/* what it becomes */
+	struct found found;
 	struct capkm_answer *answer;
 	struct capkm_error *err;
 };
@@ -421,7 +544,7 @@ static int refuse_found(struct closing *c, const char *text)
 static int inspect(struct closing *c, cu_graph raw)
 {
 	const uint32_t flags = c->window->flags;
-	struct found *f = &c->graph->found;
+	struct found *f = &c->found;
 	char text[160];
 	int rc = capkm_graph_walk(c->cuda, c->window, raw, "end_capture", f,
 				  c->err);
@@ -440,6 +563,12 @@ static int inspect(struct closing *c, cu_graph raw)
 		snprintf(text, sizeof(text),
 			 "strict: its nodes are given %" PRIu64 " known buffers that no scope named",
 			 f->seen);
+		return refuse_found(c, text);
+	}
+	if (f->opaque && flags & CAPKM_CUDA_GRAPH_F_STRICT) {
+		snprintf(text, sizeof(text),
+			 "strict: %" PRIu64 " nodes cannot be looked into, and may be given known buffers that no scope named",
+			 f->opaque);
 		return refuse_found(c, text);
 	}
 	return 0;
@@ -470,7 +599,7 @@ static int seal(struct closing *c)
 	int rc = capkm_window_finish(c->cuda->c, &c->closed, &c->graph->id,
 				     c->answer, c->err);
 
-	if (rc)
+	if (rc || c->window->parent)
 		return rc;
 	rc = capkm_cuda_graph_inputs(c->cuda, c->graph, c->err);
 	if (rc)
@@ -482,6 +611,7 @@ static void graph_keeps(struct closing *c)
 {
 	struct graph *g = c->graph;
 
+	g->found = c->found;
 	g->retained = c->window->retained;
 	g->retained_len = c->window->retained_len;
 	SLIST_INIT(&c->window->retained);
@@ -489,7 +619,7 @@ static void graph_keeps(struct closing *c)
 	g->children_len = c->window->children_len;
 	c->window->children = NULL;
 	c->window->children_len = 0;
-	if (c->cuda->cache)
+	if (c->cuda->cache && g->id)
 		capkm_cache_commit(c->cuda->cache, c->window->id, g->id);
 }
 
@@ -551,9 +681,17 @@ static void driver_has_closed(struct closing *c)
  */
 static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc)
 {
-	if (rc != -EPERM && rc != -EBUSY && owns(s))
+	if (rc != -EPERM && rc != -EBUSY)
 		capkm_window_drop(cuda, s);
 	return rc;
+}
+
+/* A body whose own window was taken away: its capture goes into this one's graph. */
+static void drop_stray(struct capkm_cuda *cuda, const struct window *w)
+{
+	pthread_mutex_lock(&cuda->family);
+	drop_body(cuda, w);
+	pthread_mutex_unlock(&cuda->family);
 }
 
 /* What there is to say, also of a window that was refused with another errno. */
@@ -584,11 +722,12 @@ static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
 	answer->sz = sizeof(*answer);	/* the bridge's copy, which is whole */
 	if (rc)
 		return end_nothing(cuda, s, rc);
-	if (!owns(s))
+	if (!owns(cuda, s))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",
 			call);
 	c.window = s->window;
+	drop_stray(cuda, c.window);
 	mode = capkm_cu_relax(cuda);
 	c.graph = graph_new(cuda, s);
 	rc = finish(&c, context);
@@ -643,6 +782,27 @@ static int finish_own(struct closing *c, void *context)
 	return rc;
 }
 
+/* Claims a stream whose window, if it has one, is none of a body. */
+static int claim_to_end(struct capkm_cuda *cuda, struct stream *s,
+			const char *call, struct capkm_error *err)
+{
+	struct window *w;
+	int rc = capkm_stream_claim(cuda, s, call, err);
+
+	if (rc)
+		return rc;
+	w = own_window(cuda, s);
+	if (w && w->parent) {
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the window is a body of window %" PRIu64 "; cuda_body_end() ends it",
+			call, w->parent->id);
+		capkm_stream_unclaim(cuda, s);
+	}
+	if (w)
+		capkm_window_put(cuda, w);
+	return rc;
+}
+
 int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
 			 uint64_t *graph, struct capkm_answer *answer,
 			 struct capkm_error *err)
@@ -656,8 +816,8 @@ int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
 		rc = capkm_stream_find(cuda, handle, "end_capture", &s, err);
 	if (rc)
 		return rc;
-	rc = capkm_stream_claim(cuda, s, "end_capture", err);
-	if (!rc && owns(s) && s->window->attached) {
+	rc = claim_to_end(cuda, s, "end_capture", err);
+	if (!rc && owns(cuda, s) && s->window->attached) {
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"end_capture: the capture was begun by somebody else, who ends it; then cuda_graph_seal()");
 		capkm_stream_unclaim(cuda, s);
@@ -718,8 +878,8 @@ int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
 			"%s: the stream still captures; whoever began that ends it first",
 			call);
 	if (!rc)
-		rc = capkm_stream_claim(cuda, s, call, err);
-	if (!rc && (!owns(s) || !s->window->attached)) {
+		rc = claim_to_end(cuda, s, call, err);
+	if (!rc && (!owns(cuda, s) || !s->window->attached)) {
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the stream has no window that was attached", call);
 		capkm_stream_unclaim(cuda, s);
@@ -743,8 +903,7 @@ int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
 		return rc;
 	rc = capkm_stream_claim(cuda, s, "window_abort", err);
 	if (!rc) {
-		if (owns(s))
-			capkm_window_drop(cuda, s);
+		capkm_window_drop(cuda, s);
 		capkm_stream_unclaim(cuda, s);
 	}
 	capkm_stream_put(cuda, s);
@@ -819,7 +978,7 @@ static int update(struct closing *c, struct graph *g, cu_graph raw)
 		break_graph(c, g, CU_UPDATE_FAILURE);
 		return refuse(c, rc, 0, "the graph could not be updated");
 	}
-	g->found = c->graph->found;
+	g->found = c->found;
 	rc = capkm_cuda_graph_inputs(c->cuda, g, c->err);
 	if (rc)
 		break_graph(c, g, CU_UPDATE_FAILURE);
@@ -876,13 +1035,216 @@ int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
 			"%s: graph %" PRIu64 " was not made by cuda_graph_end(), or an update of it has failed",
 			call, graph);
 	if (!rc)
-		rc = capkm_stream_claim(cuda, s, call, err);
+		rc = claim_to_end(cuda, s, call, err);
 	if (!rc) {
 		rc = end(cuda, s, call, finish_update, g, &a, err);
 		capkm_stream_unclaim(cuda, s);
 	}
 	if (g)
 		capkm_cuda_graph_put(cuda, g);
+	capkm_stream_put(cuda, s);
+	give_answer(answer, &a);
+	return rc;
+}
+
+/* bodies of conditional nodes */
+
+static int check_body(struct capkm_cuda *cuda, const struct capkm_cuda_body *b,
+		      const char *call, struct capkm_error *err)
+{
+	const int version = cuda->cu.version;
+
+	if (!cuda->cu.cuStreamBeginCaptureToGraph)
+		return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+			"%s: the driver is of CUDA %d.%d and lacks cuStreamBeginCaptureToGraph; CUDA 12.3 or newer is needed",
+			call, version / 1000, version % 1000 / 10);
+	if (!b->node || !b->graph || !b->bodies || b->__reserved)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: a body has a node, a graph and the number of the node's bodies",
+			call);
+	return 0;
+}
+
+/* Was the graph recorded in the window before? Its nodes would count twice. */
+static bool has_body(struct capkm_cuda *cuda, const struct window *w,
+		     cu_graph graph)
+{
+	bool has = false;
+	uint32_t i;
+
+	pthread_mutex_lock(&cuda->lock);
+	for (i = 0; i < w->children_len; i++)
+		has |= w->children[i]->body.graph == graph;
+	pthread_mutex_unlock(&cuda->lock);
+	return has;
+}
+
+/* Can a body be captured on @s now, for the window that records on @p? */
+static int check_parent(struct capkm_cuda *cuda, const struct stream *s,
+			const struct stream *p, const struct capture *on,
+			const struct capkm_cuda_body *b, const char *call,
+			struct capkm_error *err)
+{
+	struct stream *other;
+	uint64_t id;
+	int status, rc;
+
+	if (s == p)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: a body is captured on another stream than what it is in",
+			call);
+	if (on->how != RECORDS)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: no window records on the parent's stream", call);
+	if (p->context != s->context)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the stream is of another context than the parent's",
+			call);
+	rc = capkm_stream_ask(cuda, p, call, &status, &id, err);
+	if (rc)
+		return rc;
+	if (status != CU_CAPTURE_ACTIVE)
+		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the parent's capture was invalidated; end it", call);
+	if (has_body(cuda, on->window, b->graph))
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the body was recorded already", call);
+	other = body_of(cuda, on->window);
+	if (!other)
+		return 0;
+	capkm_stream_put(cuda, other);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: another body of window %" PRIu64 " records; end it first",
+		call, on->window->id);
+}
+
+/* The stream is claimed. */
+static int body_begin(struct capkm_cuda *cuda, struct stream *s,
+		      struct window *parent, const struct capkm_cuda_body *b,
+		      uint64_t *window, const char *call,
+		      struct capkm_error *err)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	uint64_t id;
+	int rc;
+
+	if (!w)
+		return capkm_no_memory(call, err);
+	w->flags = parent->flags;
+	w->mode = parent->mode;
+	w->parent = parent;
+	w->body = (struct body){ b->graph, b->node, b->bodies };
+	rc = prepare_window(cuda, s, w, 0, &id, err);
+	if (!rc)
+		rc = begin(cuda, s, err);
+	if (!rc && window)
+		*window = id;
+	return rc;
+}
+
+/* Nobody ends the parent's capture meanwhile: it is held. */
+static int body_in(struct capkm_cuda *cuda, struct stream *s,
+		   const struct capkm_cuda_body *b, uint64_t *window,
+		   const char *call, struct capkm_error *err)
+{
+	struct capture on;
+	struct stream *p;
+	int rc = capkm_stream_get(cuda, b->parent, call, &p, &on, err);
+
+	if (rc)
+		return rc;
+	rc = check_parent(cuda, s, p, &on, b, call, err);
+	if (!rc)
+		rc = body_begin(cuda, s, on.window, b, window, call, err);
+	capkm_capture_put(cuda, &on);
+	capkm_stream_put(cuda, p);
+	return rc;
+}
+
+int capkm_cuda_body_begin(struct capkm_cuda *cuda, cu_stream handle,
+			  const struct capkm_cuda_body *body, uint64_t *window,
+			  struct capkm_error *err)
+{
+	const char *call = "cuda_body_begin";
+	struct capkm_cuda_body b;
+	struct capture capture;
+	struct stream *s;
+	int rc = capkm_opts(&b, sizeof(b), body, call, err);
+
+	if (!rc)
+		rc = check_body(cuda, &b, call, err);
+	if (!rc)
+		rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	if (rc)
+		return rc;
+	capkm_capture_put(cuda, &capture);
+	if (s->legacy)
+		rc = cannot_capture(call, err);
+	else if (capture.how == CAPTURES)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures already, without a window",
+			call);
+	else
+		rc = capkm_stream_claim(cuda, s, call, err);
+	if (!rc) {
+		clear(cuda, s);
+		pthread_mutex_lock(&cuda->family);
+		rc = body_in(cuda, s, &b, window, call, err);
+		pthread_mutex_unlock(&cuda->family);
+		capkm_stream_unclaim(cuda, s);
+	}
+	capkm_stream_put(cuda, s);
+	return rc;
+}
+
+/* The parent keeps what it keeps, and knows what was found in it. */
+static int finish_body(struct closing *c, void *context)
+{
+	cu_graph raw = NULL;	/* the body, which is its node's */
+	int rc = end_capture(c, &raw);
+
+	(void)context;
+	if (!rc && !c->graph)
+		rc = no_memory(c);
+	if (!rc && !is_lost(c))
+		rc = inspect(c, c->window->body.graph);
+	if (!rc && !is_lost(c)) {
+		c->graph->body = c->window->body;
+		if (capkm_window_keep(c->cuda, c->window->parent, c->graph))
+			rc = no_memory(c);
+	}
+	if (!rc)
+		rc = seal(c);
+	if (rc)
+		return rc;
+	graph_keeps(c);
+	drop_graph(c->cuda, c->graph);
+	return 0;
+}
+
+int capkm_cuda_body_end(struct capkm_cuda *cuda, cu_stream handle,
+			struct capkm_answer *answer, struct capkm_error *err)
+{
+	const char *call = "cuda_body_end";
+	struct capkm_answer a;
+	struct stream *s;
+	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+
+	if (!rc)
+		rc = capkm_stream_find(cuda, handle, call, &s, err);
+	if (rc)
+		return rc;
+	rc = capkm_stream_claim(cuda, s, call, err);
+	if (!rc) {
+		pthread_mutex_lock(&cuda->family);
+		if (owns(cuda, s) && s->window->parent)
+			rc = end(cuda, s, call, finish_body, NULL, &a, err);
+		else
+			rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+				"%s: no body is captured on the stream", call);
+		pthread_mutex_unlock(&cuda->family);
+		capkm_stream_unclaim(cuda, s);
+	}
 	capkm_stream_put(cuda, s);
 	give_answer(answer, &a);
 	return rc;

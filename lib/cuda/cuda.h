@@ -7,8 +7,13 @@
  * graphs carry references, so what a call has found stays while it works with it.
  * Contexts stay until the close. A stream's window is changed by one call at a time
  * (stream->changing); another one is told -EBUSY. Whoever issues work into a capture
- * holds window->issue for reading, above all else, so that nobody ends the capture
- * meanwhile: a driver does not survive that.
+ * holds window->issue for reading, above all else but cuda->family, so that nobody ends
+ * the capture meanwhile: a driver does not survive that.
+ *
+ * The window of a body goes with its parent, whoever ends that. So cuda->family is held,
+ * above window->issue, while a body begins or ends, while a window is dropped, and while
+ * one that ends looks for bodies. A stream's window is read under cuda->lock, unless it
+ * is known to be none of a body and the stream is claimed.
  */
 #ifndef CAPKM_LIB_CUDA_H
 #define CAPKM_LIB_CUDA_H
@@ -67,11 +72,20 @@ struct retained {
 };
 SLIST_HEAD(retained_list, retained);
 
+/* Of which node a graph is a body. */
+struct body {
+	cu_graph graph;		/* the driver's, and its node's; NULL: it is none */
+	cu_node node;
+	uint32_t bodies;	/* that the node has */
+};
+
 /* A window that the bridge has prepared or attached to. */
 struct window {
 	uint32_t refs;		/* of streams that record in it, and of calls */
 	uint64_t id;
 	struct stream *origin;
+	struct window *parent;	/* a reference, of a body; or NULL */
+	struct body body;
 	uint32_t flags;		/* CAPKM_CUDA_GRAPH_F_* */
 	int mode;		/* CU_MODE_* */
 	bool attached;		/* somebody else ends the capture */
@@ -83,7 +97,7 @@ struct window {
 	uint32_t retained_len;
 	uint64_t *named;	/* buffers that scopes have named, sorted */
 	uint32_t named_len, named_capacity;
-	struct graph **children;	/* graphs that are nodes of it, references */
+	struct graph **children;	/* graphs and bodies in it, references */
 	uint32_t children_len;
 };
 
@@ -93,10 +107,12 @@ struct found {
 	uint64_t host_unchecked_calls;	/* ... and nodes that call the host */
 };
 
+/* Also a body that has ended: what it keeps, for the graph that it is a part of. */
 struct graph {
 	SLIST_ENTRY(graph) next;
 	uint32_t refs;		/* the list's, and of calls at work */
-	uint64_t id;		/* the authority's */
+	uint64_t id;		/* the authority's; 0: a body */
+	struct body body;
 	uint64_t epoch;		/* of the pool */
 	cu_graph raw;		/* NULL: its capture's owner has it */
 	cu_exec exec;
@@ -146,6 +162,7 @@ struct capkm_cuda {
 	struct cu_driver cu;
 	bool per_thread;
 	pthread_mutex_t lock;
+	pthread_mutex_t family;	/* recursive */
 	SLIST_HEAD(context_list, context) contexts;
 	SLIST_HEAD(stream_list, stream) streams;
 	SLIST_HEAD(graph_list, graph) graphs;	/* that were not destroyed */
@@ -304,9 +321,15 @@ void capkm_cuda_events_close(struct capkm_cuda *cuda);
 
 /* capture.c */
 
-/* Lets a stream's window go: aborts it, and ends its capture. The stream is claimed. */
+/*
+ * Lets a window that has begun on the stream go, if there is one: aborts it, and ends its
+ * capture and those of its bodies. The stream is claimed.
+ */
 void capkm_window_drop(struct capkm_cuda *cuda, struct stream *stream);
 void capkm_window_put(struct capkm_cuda *cuda, struct window *window);
+/* What the graph keeps is the window's too, as long as it has the graph. -ENOMEM */
+int capkm_window_keep(struct capkm_cuda *cuda, struct window *window,
+		      struct graph *graph);
 /* Adds buffers to those that the window's scopes have named. -ENOMEM */
 int capkm_window_name(struct capkm_cuda *cuda, struct window *window,
 		      const struct capkm_claim *claims, uint32_t len);

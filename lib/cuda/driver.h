@@ -37,6 +37,7 @@ enum {
 	CU_CONTEXT_IS_DESTROYED	= 709,
 	CU_NOT_SUPPORTED	= 801,
 	CU_CAPTURE_FIRST	= 900,	/* to 908: a capture is in the way, or broken */
+	CU_CAPTURE_INVALID	= 901,
 	CU_CAPTURE_IMPLICIT	= 906,
 	CU_CAPTURE_LAST		= 908,
 	CU_UPDATE_FAILURE	= 910,
@@ -56,6 +57,7 @@ enum {
 	CU_NODE_RECORD_EVENT	= 7,
 	CU_NODE_MEM_ALLOC	= 10,
 	CU_NODE_MEM_FREE	= 11,
+	CU_NODE_CONDITIONAL	= 13,
 };
 
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE, CU_MEMORY_ARRAY, CU_MEMORY_UNIFIED };
@@ -239,6 +241,9 @@ X(cuMemMap, 10020, (cu_address address, size_t bytes, size_t offset,	\
 X(cuMemUnmap, 10020, (cu_address address, size_t bytes))		\
 X(cuMemSetAccess, 10020, (cu_address address, size_t bytes,		\
 			  const void *descs, size_t n))			\
+O(cuStreamBeginCaptureToGraph, 12030, (cu_stream stream, cu_graph graph, \
+	const cu_node *dependencies, const void *edges, size_t len,	\
+	int mode))							\
 O(cuFuncGetParamInfo, 12040, (cu_function function, size_t index,	\
 			      size_t *offset, size_t *bytes))		\
 O(cuKernelGetParamInfo, 12040, (cu_kernel kernel, size_t index,		\

@@ -235,25 +235,6 @@ static int replay(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	return launch(cuda, s, g, err);
 }
 
-/* What the graph keeps is the window's too, as long as it has the graph. */
-static int add_child(struct capkm_cuda *cuda, struct window *w, struct graph *g)
-{
-	void *children;
-	int rc = -ENOMEM;
-
-	pthread_mutex_lock(&cuda->lock);
-	children = realloc(w->children, (w->children_len + 1) *
-			   sizeof(*w->children));
-	if (children) {
-		w->children = children;
-		w->children[w->children_len++] = g;
-		g->refs++;
-		rc = 0;
-	}
-	pthread_mutex_unlock(&cuda->lock);
-	return rc;
-}
-
 /*
  * A launch into a capture breaks it, so the graph is added as a node, behind all that
  * the stream has recorded so far. The driver copies it.
@@ -298,7 +279,7 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	rc = claims_of(cuda, g->id, CAPKM_GRAPH_QUERY_F_INPUTS, &reads, err);
 	if (!rc)
 		rc = claims_of(cuda, g->id, 0, &writes, err);
-	if (!rc && add_child(cuda, capture->window, g))
+	if (!rc && capkm_window_keep(cuda, capture->window, g))
 		rc = capkm_no_memory("graph_replay", err);
 	if (!rc)
 		rc = capkm_work_enter(cuda, s, capture, "graph_replay",
@@ -485,6 +466,18 @@ void capkm_cuda_graphs_close(struct capkm_cuda *cuda)
 	}
 }
 
+/* Its own, and its bodies'. Graphs that are nodes of it answer for themselves. */
+static uint64_t retained_by(const struct graph *g)
+{
+	uint64_t n = g->retained_len;
+	uint32_t i;
+
+	for (i = 0; i < g->children_len; i++)
+		if (g->children[i]->body.graph)
+			n += retained_by(g->children[i]);
+	return n;
+}
+
 int capkm_cuda_graph_query(struct capkm_cuda *cuda, uint64_t graph,
 			   struct capkm_cuda_graph_query *query,
 			   struct capkm_error *err)
@@ -508,7 +501,7 @@ int capkm_cuda_graph_query(struct capkm_cuda *cuda, uint64_t graph,
 		.copies = g->found.copies,
 		.opaque = g->found.opaque,
 		.seen = g->found.seen,
-		.retained = g->retained_len,
+		.retained = retained_by(g),
 		.host_unchecked = g->found.host_unchecked +
 				  g->found.host_unchecked_calls,
 		.exec = g->exec,

@@ -156,6 +156,18 @@ void capkm_cuda_pop(struct capkm_cuda *cuda)
 	cuda->cu.cuCtxPopCurrent(&old);
 }
 
+/* Recursive: what begins and ends bodies drops windows, too. */
+static void init_locks(struct capkm_cuda *cuda)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutex_init(&cuda->lock, NULL);
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&cuda->family, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
 static int check_handle(struct capkm *c, struct capkm_error *err)
 {
 	int rc = capkm_not_inherited(c, "cuda_open", err);
@@ -203,7 +215,7 @@ int capkm_cuda_open(struct capkm *c, const struct capkm_cuda_opts *opts,
 	cuda->c = c;
 	cuda->generation = c->generation;
 	cuda->per_thread = o.flags & CAPKM_CUDA_F_PER_THREAD;
-	pthread_mutex_init(&cuda->lock, NULL);
+	init_locks(cuda);
 	rc = capkm_cu_load(&cuda->cu, o.library, cuda->per_thread, err);
 	if (rc) {
 		release_handle(c);
@@ -225,8 +237,7 @@ static void close_streams(struct capkm_cuda *cuda)
 	struct stream *s;
 
 	SLIST_FOREACH(s, &cuda->streams, next)
-		if (s->window && s->window->origin == s)
-			capkm_window_drop(cuda, s);
+		capkm_window_drop(cuda, s);
 	while ((s = SLIST_FIRST(&cuda->streams))) {
 		SLIST_REMOVE_HEAD(&cuda->streams, next);
 		s->unbound = true;
@@ -250,6 +261,7 @@ void capkm_cuda_close(struct capkm_cuda *cuda)
 		SLIST_REMOVE_HEAD(&cuda->contexts, next);
 		free(c);
 	}
+	pthread_mutex_destroy(&cuda->family);
 	pthread_mutex_destroy(&cuda->lock);
 	/* The driver stays: threads of it may run, and others may use it. */
 	release_handle(cuda->c);

@@ -230,12 +230,19 @@ static bool graphs_have(struct graph *const *graphs, uint32_t len,
 	return false;
 }
 
-/* By the window, or by a graph that is a node of it. */
+/* By the window, one that it is a body in, or by what is in these. */
 static bool is_retained(const struct walk *w, uint64_t address, uint64_t bytes)
 {
-	return has(&w->window->retained, address, bytes) ||
-	       graphs_have(w->window->children, w->window->children_len,
-			   address, bytes);
+	const struct window *at;
+	bool is = false;
+
+	pthread_mutex_lock(&w->cuda->lock);
+	for (at = w->window; at && !is; at = at->parent)
+		is = has(&at->retained, address, bytes) ||
+		     graphs_have(at->children, at->children_len, address,
+				 bytes);
+	pthread_mutex_unlock(&w->cuda->lock);
+	return is;
 }
 
 /* A side of unified addressing may be anything. */
@@ -305,6 +312,41 @@ static int walk_child(struct walk *w, cu_node node)
 	return 0;
 }
 
+static void add_found(struct found *to, const struct found *from)
+{
+	to->nodes += from->nodes;
+	to->kernels += from->kernels;
+	to->copies += from->copies;
+	to->opaque += from->opaque;
+	to->seen += from->seen;
+	to->host_unchecked += from->host_unchecked;
+	to->host_unchecked_calls += from->host_unchecked_calls;
+}
+
+/*
+ * No driver gives the bodies of a node: those that windows recorded were looked into when
+ * they ended, and the node is opaque unless these are all that it has.
+ */
+static int see_bodies(struct walk *w, cu_node node)
+{
+	const struct window *window = w->window;
+	const struct graph *g;
+	uint32_t i, seen = 0, bodies = 1;
+
+	for (i = 0; i < window->children_len; i++) {
+		g = window->children[i];
+		if (!g->body.graph || g->body.node != node)
+			continue;
+		seen++;
+		if (bodies < g->body.bodies)
+			bodies = g->body.bodies;
+		add_found(w->found, &g->found);
+	}
+	if (seen < bodies)
+		w->found->opaque++;
+	return 0;
+}
+
 static int walk_node(struct walk *w, cu_node node)
 {
 	int type;
@@ -321,6 +363,8 @@ static int walk_node(struct walk *w, cu_node node)
 		return see_set(w, node);
 	case CU_NODE_GRAPH:
 		return walk_child(w, node);
+	case CU_NODE_CONDITIONAL:
+		return see_bodies(w, node);
 	case CU_NODE_HOST:
 		w->found->host_unchecked_calls++;
 		return 0;

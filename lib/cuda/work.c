@@ -264,6 +264,25 @@ static void nobody(void *context)
 }
 
 /*
+ * The graph that is being captured, of bodies the outermost one: that is what is
+ * instantiated. It is there as long as the window of a body is held.
+ */
+static int captured_graph(struct job *job, cu_graph *graph)
+{
+	const struct window *w = job->capture.window;
+	cu_stream stream = job->stream->handle;
+	uint64_t id;
+	int status, result;
+
+	for (; w->parent; w = w->parent)
+		stream = w->parent->origin->handle;
+	*graph = NULL;
+	result = job->cuda->cu.cuStreamGetCaptureInfo(stream, &status, &id,
+						      graph, NULL, NULL);
+	return result || *graph ? result : CU_CAPTURE_INVALID;
+}
+
+/*
  * The graph that is being captured holds a reference, and so do all that come of it.
  * 0: the driver has @k.
  */
@@ -272,10 +291,7 @@ static int give_to_graph(struct job *job, struct keeper *k)
 	struct cu_driver *cu = &job->cuda->cu;
 	cu_user_object object;
 	cu_graph graph;
-	uint64_t id;
-	int status;
-	int result = cu->cuStreamGetCaptureInfo(job->stream->handle, &status,
-						&id, &graph, NULL, NULL);
+	int result = captured_graph(job, &graph);
 
 	if (!result)
 		result = cu->cuUserObjectCreate(&object, k, let_go, 1,

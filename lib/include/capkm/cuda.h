@@ -20,6 +20,7 @@ struct CUevent_st;
 struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
+struct CUgraphNode_st;
 struct CUstream_st;
 
 /**
@@ -668,7 +669,10 @@ struct capkm_cuda_graph_opts {
 #define CAPKM_CUDA_MODE_GLOBAL		1
 #define CAPKM_CUDA_MODE_THREAD_LOCAL	2
 #define CAPKM_CUDA_MODE_RELAXED		3
-/* Work that escapes, and known memory that no scope named, make it no graph. */
+/*
+ * Work that escapes, known memory that no scope named, and nodes that cannot be looked
+ * into, make it no graph.
+ */
 #define CAPKM_CUDA_GRAPH_F_STRICT	(1u << 0)
 /* The graph frees all memory that it allocates: memory nodes are fine. */
 #define CAPKM_CUDA_GRAPH_F_FREES	(1u << 1)
@@ -773,6 +777,70 @@ CAPKM_API int capkm_cuda_graph_abort(struct capkm_cuda *cuda,
 				     struct capkm_error *err);
 
 /**
+ * struct capkm_cuda_body - for capkm_cuda_body_begin()
+ * @sz: sizeof(struct capkm_cuda_body)
+ * @parent: a bound stream that records in the window that the node is in
+ * @node: the conditional node, of cuGraphAddNode()
+ * @graph: the body, one of the graphs that cuGraphAddNode() gave
+ * @bodies: how many the node has (size in its parameters)
+ * @__reserved: must be 0
+ */
+struct capkm_cuda_body {
+	size_t sz;
+	struct CUstream_st *parent;
+	struct CUgraphNode_st *node;
+	struct CUgraph_st *graph;
+	uint32_t bodies;
+	uint32_t __reserved;
+};
+
+/**
+ * capkm_cuda_body_begin() - captures the body of a conditional node
+ * @cuda: bridge
+ * @stream: another bound stream of the parent's context, which does not capture
+ * @body: where it belongs
+ * @window: id of the body's window, a child of the parent's; or NULL
+ * @err: why not, or NULL
+ *
+ * What is issued on @stream goes into the body. Until it has ended, work on the parent is
+ * refused and dooms the parent, and the parent cannot be ended. Flags and mode are the
+ * parent's. A body may have bodies itself; a window has one at a time, and each only once.
+ *
+ * If the driver refuses, the parent is doomed.
+ *
+ * Return: 0; -EOPNOTSUPP (a driver older than CUDA 12.3; the legacy default stream),
+ * -EINVAL (no window records on the parent's stream, or it is doomed; the same stream, or
+ * one of another context; the body was recorded already), -EBUSY (the stream captures or has
+ * a window; another body records; the parent's capture was invalidated), -ENOENT, -ESTALE,
+ * -ENOMEM, see capkm_window_prepare(); errors of the driver
+ */
+CAPKM_API int capkm_cuda_body_begin(struct capkm_cuda *cuda,
+				    struct CUstream_st *stream,
+				    const struct capkm_cuda_body *body,
+				    uint64_t *window, struct capkm_error *err);
+
+/**
+ * capkm_cuda_body_end() - ends the capture of a body
+ * @cuda: bridge
+ * @stream: of capkm_cuda_body_begin()
+ * @answer: up to 2 reports if it was refused; or NULL
+ * @err: why not ("end_capture: ..."), or NULL
+ *
+ * The driver's capture is ended whatever happens, and the body's nodes are looked at, as
+ * with capkm_cuda_graph_end(). If it is refused, so is the parent when that ends.
+ * capkm_cuda_graph_abort() gives a body up, and so dooms the parent.
+ *
+ * A replay may run the body, or not, or several times. So what it wrote counts as seen:
+ * checked before a replay, tainted when it fails, never released by its success.
+ *
+ * Return: 0; -EINVAL (no body is captured on the stream), see capkm_cuda_graph_end()
+ */
+CAPKM_API int capkm_cuda_body_end(struct capkm_cuda *cuda,
+				  struct CUstream_st *stream,
+				  struct capkm_answer *answer,
+				  struct capkm_error *err);
+
+/**
  * capkm_cuda_graph_replay() - launches a graph
  * @cuda: bridge
  * @stream: a bound stream. If it records, the graph is added there as a child node, and
@@ -831,11 +899,12 @@ CAPKM_API int capkm_cuda_graph_destroy(struct capkm_cuda *cuda, uint64_t graph,
 /**
  * struct capkm_cuda_graph_query - what was found in a graph
  * @sz: sizeof(struct capkm_cuda_graph_query)
- * @nodes: all, of child graphs too
+ * @nodes: all, also of child graphs and of bodies that windows recorded
  * @kernels: of these
  * @copies: of these
- * @opaque: nodes that could not be looked into
- * @seen: known buffers that nodes were given and that no scope named
+ * @opaque: nodes that could not be looked into, and conditional nodes with a body that no
+ *	window recorded
+ * @seen: known buffers that nodes were given and that no scope named; of each body anew
  * @retained: host buffers that the graph keeps
  * @host_unchecked: host addresses that nobody retained, and nodes that call the host
  * @exec: the CUgraphExec, NULL if it is not known
