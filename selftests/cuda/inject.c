@@ -9,6 +9,10 @@
 
 /* What the story makes of its one buffer, which holds 5 before. */
 struct story {
+	struct gpu *g;
+	cu_stream s, t;
+	uint64_t m, other;
+	cu_event e;
 	int rc;
 	const char *step;
 	uint64_t graph;
@@ -23,34 +27,71 @@ struct story {
 } while (0)
 
 /* A window with a launch, and a copy of host memory that is kept. */
-static void capture(struct gpu *g, cu_stream s, uint64_t m, uint64_t other, struct story *st)
+static void capture(struct story *st)
 {
+	struct gpu *g = st->g;
 	uint32_t words[WORDS] = { 0 };
 
-	STEP(st, capkm_cuda_graph_prepare(g->b, s, NULL, NULL, &err));
-	STEP(st, capkm_cuda_graph_begin(g->b, s, &err));
-	STEP(st, c_try_inc(g, s, m).rc);
+	STEP(st, capkm_cuda_graph_prepare(g->b, st->s, NULL, NULL, &err));
+	STEP(st, capkm_cuda_graph_begin(g->b, st->s, &err));
+	STEP(st, c_try_inc(g, st->s, st->m).rc);
 	st->recorded = true;
-	STEP(st, capkm_cuda_copy(g->b, s, WITH(struct capkm_cuda_copy, .to = other,
+	STEP(st, capkm_cuda_copy(g->b, st->s, WITH(struct capkm_cuda_copy, .to = st->other,
 		.from = (uintptr_t)words, .bytes = BYTES,
 		.flags = CAPKM_CUDA_COPY_F_OWN_COPY), NULL, &err));
-	STEP(st, capkm_cuda_graph_end(g->b, s, &st->graph, NULL, &err));
+	STEP(st, capkm_cuda_graph_end(g->b, st->s, &st->graph, NULL, &err));
 }
 
 /* The same with two streams. */
-static void fork_story(struct gpu *g, cu_stream s, cu_stream t, uint64_t m, uint64_t other,
-		       cu_event e, struct story *st)
+static void fork_story(struct story *st)
 {
-	STEP(st, capkm_cuda_graph_prepare(g->b, s, NULL, NULL, &err));
-	STEP(st, capkm_cuda_graph_begin(g->b, s, &err));
-	STEP(st, c_try_inc(g, s, m).rc);
+	struct gpu *g = st->g;
+
+	STEP(st, capkm_cuda_graph_prepare(g->b, st->s, NULL, NULL, &err));
+	STEP(st, capkm_cuda_graph_begin(g->b, st->s, &err));
+	STEP(st, c_try_inc(g, st->s, st->m).rc);
 	st->recorded = true;
-	STEP(st, capkm_cuda_event_record(g->b, e, s, &err));
-	STEP(st, capkm_cuda_stream_wait(g->b, t, e, &err));
-	STEP(st, c_try_inc(g, t, other).rc);
-	STEP(st, capkm_cuda_event_record(g->b, e, t, &err));
-	STEP(st, capkm_cuda_stream_wait(g->b, s, e, &err));
-	STEP(st, capkm_cuda_graph_end(g->b, s, &st->graph, NULL, &err));
+	STEP(st, capkm_cuda_event_record(g->b, st->e, st->s, &err));
+	STEP(st, capkm_cuda_stream_wait(g->b, st->t, st->e, &err));
+	STEP(st, c_try_inc(g, st->t, st->other).rc);
+	STEP(st, capkm_cuda_event_record(g->b, st->e, st->t, &err));
+	STEP(st, capkm_cuda_stream_wait(g->b, st->s, st->e, &err));
+	STEP(st, capkm_cuda_graph_end(g->b, st->s, &st->graph, NULL, &err));
+}
+
+/* A conditional node, whose body is captured on the second stream. */
+static void body_story(struct story *st)
+{
+	struct cu_node_params params = { .type = CU_NODE_CONDITIONAL };
+	struct gpu *g = st->g;
+	uint32_t words[WORDS] = { 0 };
+	const cu_node *after;
+	cu_graph graph;
+	cu_node node;
+	uint64_t id;
+	int status;
+	size_t n;
+
+	STEP(st, capkm_cuda_graph_prepare(g->b, st->s, NULL, NULL, &err));
+	STEP(st, capkm_cuda_graph_begin(g->b, st->s, &err));
+	STEP(st, c_try_inc(g, st->s, st->m).rc);
+	st->recorded = true;
+	STEP(st, cu.cuStreamGetCaptureInfo(st->s, &status, &id, &graph, &after, &n));
+	STEP(st, cu.cuGraphConditionalHandleCreate(&params.conditional.handle, graph,
+						   g->context, 1, CU_COND_ASSIGN_DEFAULT));
+	params.conditional.size = 1;
+	params.conditional.context = g->context;
+	STEP(st, cu.cuGraphAddNode(&node, graph, after, NULL, n, &params));
+	STEP(st, cu.cuStreamUpdateCaptureDependencies(st->s, &node, 1,
+						      CU_SET_CAPTURE_DEPENDENCIES));
+	STEP(st, capkm_cuda_body_begin(g->b, st->t, WITH(struct capkm_cuda_body,
+		.parent = st->s, .node = node, .graph = params.conditional.graphs[0],
+		.bodies = 1), NULL, &err));
+	STEP(st, capkm_cuda_copy(g->b, st->t, WITH(struct capkm_cuda_copy, .to = st->other,
+		.from = (uintptr_t)words, .bytes = BYTES,
+		.flags = CAPKM_CUDA_COPY_F_OWN_COPY), NULL, &err));
+	STEP(st, capkm_cuda_body_end(g->b, st->t, NULL, &err));
+	STEP(st, capkm_cuda_graph_end(g->b, st->s, &st->graph, NULL, &err));
 }
 
 /* All that a window's calls may call. */
@@ -62,86 +103,90 @@ static const char *const names[] = {
 	"cuGraphKernelNodeGetParams", "cuGraphMemcpyNodeGetParams", "cuFuncGetParamInfo",
 	"cuGraphInstantiateWithFlags", "cuGraphUpload", "cuEventRecord",
 	"cuStreamWaitEvent", "cuGraphDestroy", "cuGraphExecDestroy",
+	"cuStreamBeginCaptureToGraph",
 };
 
 /* How often the story calls @name; it is told once without a failure. */
-static uint64_t calls_of(struct gpu *g, cu_stream s, cu_stream t, uint64_t m, uint64_t other,
-			 cu_event e, const char *name)
+static uint64_t calls_of(const struct story *told, void (*tell)(struct story *st),
+			 const char *name)
 {
+	struct story st = *told;
 	uint64_t before;
-	struct story st = { 0 };
 
-	c_write_(g, s, m, 5);
-	c_write_(g, s, other, 5);
+	c_write_(st.g, st.s, st.m, 5);
+	c_write_(st.g, st.s, st.other, 5);
 	before = standin.calls(name);
-	if (e)
-		fork_story(g, s, t, m, other, e, &st);
-	else
-		capture(g, s, m, other, &st);
+	tell(&st);
 	if (st.rc)
 		t_die("without a failure: %s: %d (%s)", st.step, st.rc, err.text);
 	before = standin.calls(name) - before;
-	c_destroy_(g, st.graph);
+	c_destroy_(st.g, st.graph);
 	return before;
 }
 
-/* The m-th failure: what has to hold. */
-static void judge(struct gpu *g, cu_stream s, uint64_t m, struct story *st, const char *name,
-		  uint64_t n)
+/* The call did nothing; a driver that fails here has ended the capture. */
+static void end_capture(cu_stream s)
+{
+	cu_graph raw = NULL;
+
+	if (cu_status(s) != CU_CAPTURE_NONE)
+		cu.cuStreamEndCapture(s, &raw);
+	if (raw)
+		cu.cuGraphDestroy(raw);
+}
+
+/* The n-th failure: what has to hold. */
+static void judge(struct story *st, const char *name, uint64_t n)
 {
 	struct capkm_report r = { 0 };
-	cu_graph raw = NULL;
+	struct gpu *g = st->g;
 
 	standin.fail(name, 0, 0);
 	if (st->rc && st->graph)
 		t_die("%s %" PRIu64 ": failed, and has a graph", name, n);
 	if (st->rc)
-		capkm_cuda_graph_abort(g->b, s, &err);
-	/* The call did nothing; a driver that fails here has ended the capture. */
-	if (!strcmp(name, "cuStreamEndCapture") && cu_status(s) != CU_CAPTURE_NONE)
-		cu.cuStreamEndCapture(s, &raw);
-	if (raw)
-		CU_DO(cuGraphDestroy(raw));
-	if (cu_status(s) != CU_CAPTURE_NONE)
-		t_die("%s %" PRIu64 ", at %s: the stream captures", name, n, st->step);
+		capkm_cuda_graph_abort(g->b, st->s, &err);
+	if (!strcmp(name, "cuStreamEndCapture"))
+		end_capture(st->s);
+	if (cu_status(st->s) != CU_CAPTURE_NONE || cu_status(st->t) != CU_CAPTURE_NONE)
+		t_die("%s %" PRIu64 ", at %s: a stream captures", name, n, st->step);
 	if (b_domain_(g).out_windows)
 		t_die("%s %" PRIu64 ", at %s: a window is left", name, n, st->step);
 	if (b_domain_(g).out_graphs != !!st->graph)
 		t_die("%s %" PRIu64 ", at %s: %llu graphs", name, n, st->step,
 		      b_domain_(g).out_graphs);
-	if (st->rc && st->recorded && c_check_(g, m, &r) != CAPKM_TAINTED)
+	if (st->rc && st->recorded && c_check_(g, st->m, &r) != CAPKM_TAINTED)
 		t_die("%s %" PRIu64 ", at %s: what was recorded is good", name, n, st->step);
 	if (st->graph) {
-		c_write_(g, s, m, 5);
-		c_replay_(g, s, st->graph);
-		c_is_(g, s, m, 6);
+		c_write_(g, st->s, st->m, 5);
+		c_replay_(g, st->s, st->graph);
+		c_is_(g, st->s, st->m, 6);
 		c_destroy_(g, st->graph);
 	}
-	c_write_(g, s, m, 5);
+	c_write_(g, st->s, st->m, 5);
 }
 
-static void all_failures(FIXTURE_DATA(bridge) *self, bool fork)
+static void all_failures(FIXTURE_DATA(bridge) *self, void (*tell)(struct story *st))
 {
 	struct gpu *g = &self->g;
 	cu_stream s = self->s, t = self->t;
-	uint64_t m = c_new(g, s, 5), other = c_new(g, s, 5);
-	cu_event e = fork ? c_event() : NULL;
+	const struct story told = {
+		.g = g, .s = s, .t = t, .m = c_new(g, s, 5), .other = c_new(g, s, 5),
+		.e = c_event(),
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		uint64_t n, calls = calls_of(g, s, t, m, other, e, names[i]);
+		uint64_t n, calls = calls_of(&told, tell, names[i]);
 
 		for (n = 1; n <= calls; n++) {
-			struct story st = { 0 };
+			struct story st = told;
 
 			standin.fail(names[i], n, 801);
-			if (fork)
-				fork_story(g, s, t, m, other, e, &st);
-			else
-				capture(g, s, m, other, &st);
-			judge(g, s, m, &st, names[i], n);
+			tell(&st);
+			judge(&st, names[i], n);
 			b_usable(g, s, &self->on_s);
 			b_usable(g, t, &self->on_t);
-			c_write(g, s, other, 5);
+			c_write(g, s, st.other, 5);
 		}
 	}
 }
@@ -149,13 +194,19 @@ static void all_failures(FIXTURE_DATA(bridge) *self, bool fork)
 TEST_F(bridge, each_call_of_a_capture)
 {
 	ONLY_STANDIN();
-	all_failures(self, false);
+	all_failures(self, capture);
 }
 
 TEST_F(bridge, each_call_of_a_fork)
 {
 	ONLY_STANDIN();
-	all_failures(self, true);
+	all_failures(self, fork_story);
+}
+
+TEST_F(bridge, each_call_of_a_body)
+{
+	ONLY_STANDIN();
+	all_failures(self, body_story);
 }
 
 /* Outside of a window: the write is tainted with what the driver said, or there was none. */

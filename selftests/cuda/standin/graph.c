@@ -212,8 +212,10 @@ CALL(cuGraphCreate, (cu_graph *graph, unsigned int flags), (graph, flags))
 
 CALL(cuGraphDestroy, (cu_graph graph), (graph))
 {
-	if (!is_graph(graph) || graph->child)
+	if (!is_graph(graph))
 		return CU_INVALID_VALUE;
+	if (graph->child)
+		gone("graph of its own, but a node's", graph);
 	graph_free(graph);
 	return 0;
 }
