@@ -565,12 +565,6 @@ static int inspect(struct closing *c, cu_graph raw)
 			 f->seen);
 		return refuse_found(c, text);
 	}
-	if (f->opaque && flags & CAPKM_CUDA_GRAPH_F_STRICT) {
-		snprintf(text, sizeof(text),
-			 "strict: %" PRIu64 " nodes cannot be looked into, and may be given known buffers that no scope named",
-			 f->opaque);
-		return refuse_found(c, text);
-	}
 	return 0;
 }
 

@@ -669,10 +669,7 @@ struct capkm_cuda_graph_opts {
 #define CAPKM_CUDA_MODE_GLOBAL		1
 #define CAPKM_CUDA_MODE_THREAD_LOCAL	2
 #define CAPKM_CUDA_MODE_RELAXED		3
-/*
- * Work that escapes, known memory that no scope named, and nodes that cannot be looked
- * into, make it no graph.
- */
+/* Work that escapes, and known memory that no scope named, make it no graph. */
 #define CAPKM_CUDA_GRAPH_F_STRICT	(1u << 0)
 /* The graph frees all memory that it allocates: memory nodes are fine. */
 #define CAPKM_CUDA_GRAPH_F_FREES	(1u << 1)
