@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -312,7 +313,7 @@ static int proxy_call(void *state, unsigned int nr, void *arg)
 	const struct op *op = proxy_op(nr);
 	struct proxy_call call = { .nr = nr };
 	struct proxy_answer answer;
-	char *data;
+	char few[4096], *data = few;
 	int rc;
 
 	memcpy(&call.size, arg, sizeof(call.size));
@@ -320,14 +321,18 @@ static int proxy_call(void *state, unsigned int nr, void *arg)
 	if (call.size > 4096 || call.size < sizeof(call.size))
 		return call.size > 4096 ? -E2BIG : -EINVAL;
 	call.bytes = (uint32_t)measure(op, arg, call.size);
-	data = malloc(call.bytes);
-	if (!data)
+	/* Not by malloc(), which tests let fail: a module's calls do without. */
+	if (call.bytes > sizeof(few))
+		data = mmap(NULL, call.bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (data == MAP_FAILED)
 		return -ENOMEM;
 	pack(op, arg, call.size, data);
 	rc = exchange(state, &call, data, call.bytes, &answer);
 	if (answer.bytes)
 		unpack(op, arg, call.size, data);
-	free(data);
+	if (data != few)
+		munmap(data, call.bytes);
 	return rc;
 }
 

@@ -669,12 +669,34 @@ static void driver_has_closed(struct closing *c)
 			 CAPKM_WINDOW_F_DRIVER_DONE, NULL, NULL);
 }
 
+/* Somebody else has closed the window while it recorded. */
+static int taken_away(struct capkm_cuda *cuda, const struct window *w,
+		      struct capkm_error *err)
+{
+	struct capkm_report why = { 0 };
+	struct capkm_window_query q = {
+		.size = sizeof(q), .window = w->id,
+		.reports_uptr = uptr(&why), .reports_len = 1,
+	};
+	char text[400] = "";
+	struct text t = { .data = text, .size = sizeof(text) };
+
+	if (!capkm_window_query(cuda->c, &q, NULL) && q.out_reports)
+		capkm_report_add(&t, &why);
+	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, why.failure,
+		"end_capture: window %" PRIu64 " was taken away: %s", w->id,
+		*text ? text : "it is not known any more");
+}
+
 /*
  * The end was refused. If it is for good (the window was only prepared, was taken away by
  * an administrator, the domain is gone), the stream has no window, and no capture.
  */
-static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc)
+static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc,
+		       struct capkm_error *err)
 {
+	if (rc == -EINVAL && owns(cuda, s) && s->window->begun)
+		rc = taken_away(cuda, s->window, err);
 	if (rc != -EPERM && rc != -EBUSY)
 		capkm_window_drop(cuda, s);
 	return rc;
@@ -715,7 +737,7 @@ static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
 
 	answer->sz = sizeof(*answer);	/* the bridge's copy, which is whole */
 	if (rc)
-		return end_nothing(cuda, s, rc);
+		return end_nothing(cuda, s, rc, err);
 	if (!owns(cuda, s))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CUDA driver as the bridge uses it: types, and one table of its functions. The
- * layouts and numbers are the driver's binary interface; driver_check.c compares them
- * with cuda.h where there is one.
+ * layouts and numbers are the driver's binary interface; selftests/checks/cuda_layout.c
+ * compares them with cuda.h where there is one.
  */
 #ifndef CAPKM_LIB_CUDA_DRIVER_H
 #define CAPKM_LIB_CUDA_DRIVER_H
@@ -241,6 +241,7 @@ X(cuMemMap, 10020, (cu_address address, size_t bytes, size_t offset,	\
 X(cuMemUnmap, 10020, (cu_address address, size_t bytes))		\
 X(cuMemSetAccess, 10020, (cu_address address, size_t bytes,		\
 			  const void *descs, size_t n))			\
+O(cuEventElapsedTime, 2000, (float *ms, cu_event start, cu_event stop))	\
 O(cuStreamBeginCaptureToGraph, 12030, (cu_stream stream, cu_graph graph, \
 	const cu_node *dependencies, const void *edges, size_t len,	\
 	int mode))							\

@@ -604,7 +604,7 @@ TEST_F(bridge, parent_is_given_up)
 			c_abort(g, s);
 		} else if (i == 1) {
 			OK(capkm_window_abandon(g->c, w, &err));
-			c_end_fails(g, s, -EINVAL);
+			c_end_fails(g, s, -ESTALE);
 		} else if (i == 2) {
 			OK(capkm_window_abandon(g->c, w, &err));
 			c_prepare(g, s);
@@ -643,7 +643,7 @@ TEST_F(bridge, body_is_given_up)
 			c_abort(g, t);
 		} else if (i == 1) {
 			OK(capkm_window_abandon(g->c, body, &err));
-			end_body_fails(g, t, -EINVAL);
+			end_body_fails(g, t, -ESTALE);
 		} else if (i == 2) {
 			/* The parent's end finds the capture still open. */
 			OK(capkm_window_abandon(g->c, body, &err));

@@ -496,7 +496,10 @@ TEST_F(bridge, abandoned_meanwhile)
 
 	c_inc(g, s, m);
 	OK(capkm_window_abandon(g->c, w, &err));
-	c_end_fails(g, s, -EINVAL);
+	c_end_refused(g, s);
+	SAYS("was taken away");
+	SAYS("abandoned");
+	ASSERT_NE(0, err.failure);
 	c_is_tainted(g, m, CAPKM_KIND_ABANDONED);
 	c_write(g, s, m, 5);
 	b_usable(g, s, &self->on_s);
@@ -513,7 +516,7 @@ TEST_F(bridge, work_after_abandoned)
 
 	OK(capkm_window_abandon(g->c, w, &err));
 	ASSERT_EQ(-EBUSY, c_try_set(g, s, m, 6).rc);
-	c_end_fails(g, s, -EINVAL);
+	c_end_refused(g, s);
 	c_holds(m, 5);
 	c_is_tainted(g, m, 0);
 	c_write(g, s, m, 5);
@@ -888,6 +891,39 @@ TEST_F(bridge, destroyed_after_its_stream)
 	CU(cuStreamDestroy(other));
 	c_destroy(g, graph);
 	c_is(g, s, m, 6);
+}
+
+/* T-123/hw: begins and ends that do not match count nothing, and everybody sees the count. */
+TEST_F(bridge, t123_hw_shared_counters)
+{
+	G;
+	struct cl *other = c_client(capkm_domain_id(g->c));
+	uint64_t graph, ws, wt, m = c_new(g, s, 5);
+
+	for (uint64_t i = 0; i < 2; i++) {
+		graph = 77;
+		ASSERT_GT(0, capkm_cuda_graph_begin(g->b, s, &err));
+		ASSERT_GT(0, capkm_cuda_graph_end(g->b, s, &graph, NULL, &err));
+		capkm_cuda_graph_abort(g->b, s, NULL);
+		ASSERT_EQ(0, t_domain_query(other).out_windows);
+		ws = c_prepare(g, s);
+		wt = c_prepare(g, t);
+		ASSERT_GT(0, capkm_cuda_graph_prepare(g->b, t, NULL, NULL, &err));
+		ASSERT_EQ(2, t_domain_query(other).out_windows);
+		c_begin(g, t);
+		ASSERT_GT(0, capkm_cuda_graph_begin(g->b, t, &err));
+		ASSERT_EQ(CAPKM_WINDOW_PREPARE, t_window(other, ws).q.out_state);
+		ASSERT_EQ(CAPKM_WINDOW_CAPTURE, t_window(other, wt).q.out_state);
+		c_inc(g, t, m);
+		c_abort(g, s);
+		graph = c_end(g, t);
+		ASSERT_GT(0, capkm_cuda_graph_end(g->b, t, &graph, NULL, &err));
+		ASSERT_EQ(0, t_domain_query(other).out_windows);
+		ASSERT_EQ(i + 1, t_domain_query(other).out_sealed);
+		ASSERT_EQ(i + 1, t_domain_query(other).out_graphs);
+	}
+	t_close(other);
+	NOTHING_BROKE();
 }
 
 CUDA_TEST_MAIN

@@ -96,7 +96,7 @@ TEST_F(bridge, released_without_a_graph)
 			c_end_refused(g, s);
 		} else if (i == 2) {
 			OK(capkm_window_abandon(g->c, w, &err));
-			c_end_fails(g, s, -EINVAL);
+			c_end_fails(g, s, -ESTALE);
 		} else {
 			CU_IS(900, cuCtxSynchronize());
 			c_end_fails(g, s, -EBUSY);

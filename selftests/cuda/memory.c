@@ -516,7 +516,7 @@ TEST_F(bridge, pool_is_disarmed)
 			c_end_refused(g, s);
 		} else if (i == 3) {
 			OK(capkm_window_abandon(g->c, w, &err));
-			c_end_fails(g, s, -EINVAL);
+			c_end_fails(g, s, -ESTALE);
 		} else if (i == 4) {
 			standin.fail("cuStreamBeginCapture", 1, 801);
 			REFUSED(-EREMOTEIO, capkm_cuda_graph_begin(g->b, s, &err));
@@ -615,6 +615,32 @@ TEST_F(bridge, cleanup_in_a_window)
 	c_destroy(g, graph);
 	delete_pool(g, &p);
 	NOTHING_BROKE();
+}
+
+/* T-118/hw: of several buffers the one that never received memory is refused, and only it. */
+TEST_F(bridge, t118_hw_never_allocated)
+{
+	G;
+	uint64_t a = c_new(g, s, 5), b = c_new(g, s, 6), none = 0;
+	struct capkm_claim claims[3] = { c_claim(g, a), { .end = BYTES }, c_claim(g, b) };
+	struct capkm_report r[3];
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer, .reports = r,
+						.reports_len = 3);
+	uint32_t words[WORDS];
+
+	OK(capkm_buffer_create(g->c, BYTES, WITH(struct capkm_buffer_opts,
+		.flags = CAPKM_BUFFER_CREATE_F_UNALLOCATED), &none, &err));
+	claims[1].buffer = none;
+	OK(capkm_check(g->c, claims, 3, &answer, &err));
+	ASSERT_EQ(CAPKM_TAINTED, answer.out_result);
+	ASSERT_EQ(1, answer.out_reports);
+	ASSERT_EQ(CAPKM_KIND_UNALLOCATED, r[0].kind);
+	ASSERT_EQ(none, r[0].buffer);
+	REFUSED(-ESTALE, capkm_read(g->c, &claims[1], words, (void *)(uintptr_t)a, NULL, &err));
+	SAYS("never allocated");
+	c_is(g, s, a, 5);
+	c_is(g, s, b, 6);
+	OK(capkm_buffer_close(g->c, none, &err));
 }
 
 CUDA_TEST_MAIN

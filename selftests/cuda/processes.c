@@ -288,7 +288,7 @@ static void kill_it(const struct process *p)
 }
 
 /* Its end is noticed at once, or soon: nothing of it is left in the domain then. */
-#define GONE(g) UNTIL(b_domain(g).out_clients == 1)
+#define GONE(g) UNTIL(b_domain(g).out_clients == 1 && b_domain(g).out_sessions == 1)
 
 static uint64_t open_(struct gpu *g, const struct capkm_cuda_ipc *ipc, int fd)
 {
@@ -850,6 +850,102 @@ TEST_F(bridge, another_domain)
 	REFUSED(-ENOENT, capkm_cuda_ipc_open(g->b, &told.memory[0], -1, &m, &err));
 	ASSERT_EQ(77, m);
 	kill_it(&p);
+}
+
+/* ------------------------------------------ where the module is, by its tools */
+
+#define ONLY_PROXY() do {						\
+	if (strncmp(t_transport(), "proxy:", 6))			\
+		SKIP(return, "needs a machine that has the module to ask");	\
+} while (0)
+
+/* What a command there prints; it goes well. */
+static const char *there_(const char *format, ...)
+{
+	static char out[1 << 16];
+	char command[256];
+	va_list args;
+	int rc;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	rc = capkm_test_proxy_run(t_transport() + 6, command, out, sizeof(out));
+	if (rc)
+		t_die("%s: %d: %s", command, rc, out);
+	return out;
+}
+#define there(...) (T_AT, there_(__VA_ARGS__))
+
+/* A line of @out, of process @pid, says @what. */
+static bool tells(const char *out, int pid, const char *what)
+{
+	char name[16], line[512];
+
+	snprintf(name, sizeof(name), "%d:", pid);
+	for (; *out; out += strcspn(out, "\n"), out += *out == '\n') {
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(out, "\n"), out);
+		if (strstr(line, name) && strstr(line, what))
+			return true;
+	}
+	return false;
+}
+
+#define TELLS(pid, what, ...) do {					\
+	const char *out_ = there(__VA_ARGS__);				\
+									\
+	ASSERT_TRUE(tells(out_, pid, what)) {				\
+		TH_LOG("no %s of %d in:\n%s", what, pid, out_);		\
+	}								\
+} while (0)
+
+/* The administrator sees who captures, and ends it; the work here is refused, and says why. */
+TEST_F(bridge, administrator_abandons)
+{
+	G;
+	const uint64_t domain = capkm_domain_id(g->c);
+	uint64_t m = c_new(g, s, 5), w;
+
+	ONLY_PROXY();
+	w = c_record(g, s);
+	c_inc(g, s, m);
+	TELLS(getpid(), "capture", "capadm windows %" PRIu64, domain);
+	there("capadm abandon %" PRIu64 " %" PRIu64, domain, w);
+	c_is_tainted(g, m, CAPKM_KIND_ABANDONED);
+	ASSERT_EQ(-EBUSY, c_try_set(g, s, m, 1).rc);
+	SAYS("taken away");
+	c_end_refused(g, s);
+	SAYS("abandoned");
+	TELLS(getpid(), "abandoned", "capadm windows --history %" PRIu64, domain);
+	c_write(g, s, m, 5);
+	b_usable(g, s, &self->on_s);
+}
+
+/* He sees whose window was left behind, and gives its slot back. */
+TEST_F(bridge, administrator_clears_up)
+{
+	G;
+	const uint64_t domain = capkm_domain_id(g->c);
+	struct capkm_report r = { 0 };
+	struct process p;
+	struct told told;
+	uint64_t m;
+
+	ONLY_PROXY();
+	p = start("recorder", domain);
+	hear(p.sock, &told, sizeof(told));
+	m = p_open(g, &told.memory[0], -1);
+	TELLS(p.pid, "capture", "capadm windows %" PRIu64, domain);
+	kill_it(&p);
+	UNTIL(is_tainted_now(g, m, &r));
+	GONE(g);
+	TELLS(p.pid, "orphaned", "capadm windows --orphans %" PRIu64, domain);
+	TELLS(p.pid, "owner", "capadm failures %" PRIu64, domain);
+	there("capadm abandon %" PRIu64 " %" PRIu64, domain, told.window);
+	ASSERT_EQ(0, b_domain(g).out_orphans);
+	c_is_tainted(g, m, CAPKM_KIND_OWNER_DIED);
+	p_close(g, m);
+	b_usable(g, s, &self->on_s);
 }
 
 int main(int argc, char **argv)

@@ -461,4 +461,88 @@ TEST_F(bridge, late_end)
 	c_is_tainted(g, m, CAPKM_KIND_DRIVER);
 }
 
+/* T-117/hw: refused while a window records, a measurement costs the time, not the launch. */
+TEST_F(bridge, t117_hw_profile)
+{
+	G;
+	uint64_t m = b_shared(g, s, 5), graph;
+	struct capkm_cuda_profile p = { .timed = 77 };
+
+	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
+	c_inc(g, s, m);
+	b_is_pending(g, m);
+	OK(capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(1, p.timed);
+	ASSERT_GT(60ull * 1000000000, p.ns);
+	b_is_confirmed(g, m);
+	c_is(g, s, m, 6);
+	/* Ended, or never begun. */
+	FAILS(-EINVAL, "not begun", capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(1, p.timed);
+	memset(&p, 0, sizeof(p));
+	REFUSED(-EINVAL, capkm_cuda_profile_end(g->b, &p, &err));
+
+	/* All of it in a window. */
+	c_record(g, s);
+	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
+	c_inc(g, s, m);
+	OK(capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(0, p.timed);
+	ASSERT_EQ(0, p.ns);
+	graph = c_end(g, s);
+	ASSERT_EQ(1, c_query(g, graph).nodes);
+	c_replay(g, s, graph);
+	c_is(g, s, m, 7);
+	c_destroy(g, graph);
+
+	/* The window begins in between; it ends in between. */
+	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
+	c_record(g, s);
+	c_inc(g, s, m);
+	OK(capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(0, p.timed);
+	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
+	graph = c_end(g, s);
+	ASSERT_EQ(1, c_query(g, graph).nodes);
+	OK(capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(0, p.timed);
+	/* A replay is work like any other. */
+	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
+	c_replay(g, s, graph);
+	OK(capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(1, p.timed);
+	c_is(g, s, m, 8);
+	NOTHING_BROKE();
+}
+
+/* The driver, too, may refuse it, at each of its calls: that is an error, and leaves nothing. */
+TEST_F(bridge, profile_fails)
+{
+	static const struct { const char *call; unsigned int nth; } at[] = {
+		{ "cuEventCreate", 1 }, { "cuEventCreate", 2 }, { "cuEventRecord", 1 },
+		{ "cuEventRecord", 2 }, { "cuEventElapsedTime", 1 },
+	};
+	G;
+	struct capkm_cuda_profile p;
+
+	ONLY_STANDIN();
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		/* A call that fails is counted, too. */
+		const uint64_t made = standin.calls("cuEventCreate") + (i < 2);
+		const uint64_t gone = standin.calls("cuEventDestroy");
+		int rc;
+
+		standin.fail(at[i].call, at[i].nth, 999);
+		rc = capkm_cuda_profile_begin(g->b, s, &p, &err);
+		if (!rc)
+			rc = capkm_cuda_profile_end(g->b, &p, &err);
+		ASSERT_EQ(-EREMOTEIO, rc);
+		ASSERT_EQ(standin.calls("cuEventCreate") - made,
+			  standin.calls("cuEventDestroy") - gone);
+	}
+	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
+	OK(capkm_cuda_profile_end(g->b, &p, &err));
+	ASSERT_EQ(1, p.timed);
+}
+
 CUDA_TEST_MAIN

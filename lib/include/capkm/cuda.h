@@ -649,6 +649,48 @@ CAPKM_API int capkm_cuda_event_query(struct capkm_cuda *cuda,
 /* Is it an error after which the context is lost? 0 or 1. */
 CAPKM_API int capkm_cuda_is_sticky(int result);
 
+/**
+ * struct capkm_cuda_profile - a measurement, the caller's
+ * @ns: of the end: how long the stream worked, from begin to end
+ * @timed: of the end: 1 if @ns says something; 0: it was refused, for a window was
+ *	recording at the begin or at the end, so work did not run
+ * @state: the bridge's
+ * @stream: the bridge's
+ * @start: the bridge's
+ * @stop: the bridge's
+ */
+struct capkm_cuda_profile {
+	uint64_t ns;
+	uint32_t timed;
+	uint32_t state;
+	struct CUstream_st *stream;
+	struct CUevent_st *start;
+	struct CUevent_st *stop;
+};
+
+/**
+ * capkm_cuda_profile_begin() - measures how long the work of a stream takes
+ * @cuda: bridge
+ * @stream: a bound stream
+ * @profile: filled; to be ended
+ * @err: why not, or NULL
+ *
+ * If it is refused, for a window records, the call succeeds all the same: work is recorded
+ * as without it, and is reported untimed.
+ *
+ * Return: 0; -ENOENT, -ESTALE, -EBUSY (the legacy default stream, while another captures),
+ * errors of the driver
+ */
+CAPKM_API int capkm_cuda_profile_begin(struct capkm_cuda *cuda,
+				       struct CUstream_st *stream,
+				       struct capkm_cuda_profile *profile,
+				       struct capkm_error *err);
+
+/* Waits for the stream, and confirms. 0; -EINVAL (not begun), as stream_sync(). */
+CAPKM_API int capkm_cuda_profile_end(struct capkm_cuda *cuda,
+				     struct capkm_cuda_profile *profile,
+				     struct capkm_error *err);
+
 /* graphs */
 
 /**
@@ -738,9 +780,9 @@ CAPKM_API int capkm_cuda_graph_attach(struct capkm_cuda *cuda,
  * The driver's capture is ended whatever happens. Then: the graph must own no memory,
  * its nodes are looked at (capkm_cuda_graph_query()), it is instantiated and uploaded.
  *
- * Return: 0; -ESTALE (refused: doomed, or closed by another stream), -EINVAL (nothing
- * was recording; the graph owns memory; host memory that nobody retains), errors of the
- * driver
+ * Return: 0; -ESTALE (refused: doomed, closed by another stream, or taken away), -EINVAL
+ * (nothing was recording; the graph owns memory; host memory that nobody retains), errors
+ * of the driver
  */
 CAPKM_API int capkm_cuda_graph_end(struct capkm_cuda *cuda,
 				   struct CUstream_st *stream, uint64_t *graph,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TIMING_OFF	2u
@@ -141,8 +142,10 @@ CALL(cuEventCreate, (cu_event *event, unsigned int flags), (event, flags))
 		progress = progress_new();
 		rc = progress ? 0 : CU_OUT_OF_MEMORY;
 	}
-	if (!rc)
+	if (!rc) {
 		*event = event_new(context, progress);
+		(*event)->timed = !(flags & TIMING_OFF);
+	}
 	return rc;
 }
 
@@ -261,6 +264,14 @@ static int record_for_all(cu_event e, struct stream *s)
 	return rc;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 CALL(cuEventRecord, (cu_event event, cu_stream stream), (event, stream))
 {
 	struct stream *s;
@@ -283,6 +294,7 @@ CALL(cuEventRecord, (cu_event event, cu_stream stream), (event, stream))
 			return rc;
 		event->stream = stream_get(s);
 		event->sequence = s->queued;
+		event->ns = now_ns();
 	}
 	return 0;
 }
@@ -310,6 +322,24 @@ static int check(cu_event e, const char *name)
 		rc = unsafe(name);
 	if (!rc && e->stream)
 		rc = e->stream->context->lost;
+	return rc;
+}
+
+/* Of the calls that recorded them, not of what they are behind. */
+CALL(cuEventElapsedTime, (float *ms, cu_event start, cu_event stop), (ms, start, stop))
+{
+	int rc = check(start, "cuEventElapsedTime");
+
+	if (!rc)
+		rc = check(stop, "cuEventElapsedTime");
+	if (!rc && (!start->stream || !stop->stream || !start->timed || !stop->timed))
+		rc = CU_INVALID_HANDLE;
+	if (!rc)
+		rc = poll_for(start->stream, start->sequence);
+	if (!rc)
+		rc = poll_for(stop->stream, stop->sequence);
+	if (!rc)
+		*ms = (float)((double)(stop->ns - start->ns) / 1e6);
 	return rc;
 }
 

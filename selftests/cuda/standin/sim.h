@@ -255,6 +255,8 @@ struct CUevent_st {
 	cu_context context;
 	struct stream *stream;	/* recorded there, or NULL */
 	uint64_t sequence;
+	bool timed;
+	uint64_t ns;		/* when it was recorded */
 	uint64_t capture;	/* recorded in a capture */
 	cu_node *ends;
 	size_t ends_len;
