@@ -159,12 +159,44 @@ static void stop_issue(struct window *w)
 	pthread_rwlock_unlock(&w->issue);
 }
 
+static bool is_invalidated(struct capkm_cuda *cuda, const struct stream *s)
+{
+	uint64_t id;
+	int status;
+
+	return !capkm_stream_ask(cuda, s, "end_capture", &status, &id, NULL) &&
+	       status == CU_CAPTURE_INVALIDATED;
+}
+
+/*
+ * A driver that ends the capture of a body with an error frees the body, and leaves it in
+ * its parent's graph: whatever walks that graph later ends the process. So the graph is
+ * left, never freed; and of captures that are both invalidated only the outermost is
+ * ended, with which all of it goes. Streams whose captures are left stay in them.
+ */
+static int end_in_driver(struct capkm_cuda *cuda, const struct stream *s,
+			 struct window *w, cu_graph *raw)
+{
+	const bool leave = w->lacks_body ||
+		(w->parent && is_invalidated(cuda, w->parent->origin));
+	int result;
+
+	if (leave && is_invalidated(cuda, s))
+		return CU_CAPTURE_INVALID;
+	result = cuda->cu.cuStreamEndCapture(s->handle, raw);
+	if (w->lacks_body)
+		*raw = NULL;
+	for (w = result ? w->parent : NULL; w; w = w->parent)
+		w->lacks_body = true;
+	return result;
+}
+
 /* A body goes with the graph that its node is in. */
 static void discard_capture(struct capkm_cuda *cuda, const struct stream *s)
 {
 	cu_graph raw = NULL;
 
-	cuda->cu.cuStreamEndCapture(s->handle, &raw);
+	end_in_driver(cuda, s, s->window, &raw);
 	if (raw && !s->window->parent)
 		cuda->cu.cuGraphDestroy(raw);
 }
@@ -770,7 +802,7 @@ static int end_capture(struct closing *c, cu_graph *raw)
 	int result;
 
 	stop_issue(c->window);
-	result = c->cuda->cu.cuStreamEndCapture(c->stream->handle, raw);
+	result = end_in_driver(c->cuda, c->stream, c->window, raw);
 	driver_has_closed(c);
 	if (result && !is_lost(c))
 		return refuse_driver(c, result, "cuStreamEndCapture");

@@ -92,6 +92,7 @@ struct window {
 	bool begun;
 	pthread_rwlock_t issue;
 	bool ending;		/* its capture will be ended; by @issue */
+	bool lacks_body;	/* its graph is not to be touched, see end_in_driver() */
 	uint64_t capture;	/* the driver's id of it, once begun */
 	struct retained_list retained;
 	uint32_t retained_len;

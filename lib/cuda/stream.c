@@ -495,6 +495,12 @@ static bool is_green(struct capkm_cuda *cuda, cu_stream handle)
 	       !cuda->cu.cuStreamGetGreenCtx(handle, &green) && green;
 }
 
+static int refuse_green(struct capkm_error *err)
+{
+	return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+		"cuda_stream_bind: a stream of a green context cannot be bound");
+}
+
 /* What a stream is, asked while it does not capture. */
 static int ask_stream(struct capkm_cuda *cuda, struct stream *s,
 		      struct capkm_error *err)
@@ -504,8 +510,7 @@ static int ask_stream(struct capkm_cuda *cuda, struct stream *s,
 	int rc;
 
 	if (is_green(cuda, s->handle))
-		return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
-			"%s: a stream of a green context cannot be bound", call);
+		return refuse_green(err);
 	if (is_default(s->handle)) {
 		rc = capkm_cuda_context(cuda, call, &s->context, err);
 	} else {
@@ -585,6 +590,9 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 	s->thread = pthread_self();
 	capkm_streams_sweep(cuda);
 	rc = check_capture(cuda, s, err);
+	/* A green context has no per-thread stream, the driver says: an invalid handle. */
+	if (rc == -EINVAL && s->per_thread && is_green(cuda, CU_STREAM_IS_LEGACY))
+		rc = refuse_green(err);
 	if (!rc)
 		rc = ask_stream(cuda, s, err);
 	if (!rc)

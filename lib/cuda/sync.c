@@ -245,6 +245,7 @@ static int check_record(struct capkm_cuda *cuda, cu_event handle,
 	const struct event *e;
 	int rc = 0;
 
+
 	pthread_mutex_lock(&cuda->lock);
 	e = find(cuda, handle);
 	if (e && !e->stream)

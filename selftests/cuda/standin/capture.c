@@ -117,7 +117,7 @@ void capture_end(struct capture *c)
 {
 	struct stream *s;
 
-	if (c->given)
+	if (c->given && c->graph)
 		c->graph->captured = false;
 	SLIST_FOREACH(s, &streams, next)
 		if (s->capture == c) {
@@ -126,6 +126,15 @@ void capture_end(struct capture *c)
 		}
 	SLIST_REMOVE(&captures, c, capture, next);
 	free(c);
+}
+
+void capture_orphan(cu_graph graph)
+{
+	struct capture *c;
+
+	SLIST_FOREACH(c, &captures, next)
+		if (c->graph == graph)
+			c->graph = NULL;
 }
 
 /* The stream is destroyed. What it has recorded still has to be joined. */
@@ -269,10 +278,14 @@ CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
 	if (rc == ILLEGAL_STATE || rc == UNMATCHED)
 		return rc;
 	c = s->capture;
+	if (!c->graph)
+		gone("graph that a body belongs to", stream);
 	if (!rc)
 		*graph = c->graph;
 	else if (!c->given)
 		graph_free(c->graph);
+	else
+		c->graph->freed = true;	/* its parent does not know that */
 	capture_end(c);
 	return rc;
 }

@@ -283,6 +283,9 @@ CALL(cuEventRecord, (cu_event event, cu_stream stream), (event, stream))
 		rc = implicit_use(s, "cuEventRecord");
 	if (!rc && s->capture && s->capture->status == CU_CAPTURE_INVALIDATED)
 		rc = INVALIDATED;
+	/* Which does not break the capture. */
+	if (!rc && s->capture && event->progress)
+		rc = UNSUPPORTED;
 	if (rc)
 		return rc;
 	forget(event);

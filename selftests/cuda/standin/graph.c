@@ -111,8 +111,10 @@ void graph_free(cu_graph graph)
 	struct held *h;
 	cu_node node;
 
+	if (graph->freed)
+		gone("body of a node, which its capture's end has freed,", graph);
 	if (graph->captured)
-		gone("graph that is captured into", graph);
+		capture_orphan(graph);
 	SLIST_REMOVE(&graphs, graph, CUgraph_st, next);
 	while ((node = TAILQ_FIRST(&graph->nodes))) {
 		TAILQ_REMOVE(&graph->nodes, node, next);
@@ -216,6 +218,8 @@ CALL(cuGraphDestroy, (cu_graph graph), (graph))
 		return CU_INVALID_VALUE;
 	if (graph->child)
 		gone("graph of its own, but a node's", graph);
+	if (graph->captured)
+		gone("graph that is captured into", graph);
 	graph_free(graph);
 	return 0;
 }

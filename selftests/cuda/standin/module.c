@@ -182,8 +182,12 @@ CALL(cuLaunchKernel, (cu_function function, unsigned int grid_x,
 	int rc = stream_of(stream, &s);
 
 	if (!rc && (!grid_x || !grid_y || !grid_z || !block_x || !block_y ||
-		    !block_z || block_x * block_y * block_z > 1024))
+		    !block_z || block_x * block_y * block_z > 1024)) {
 		rc = CU_INVALID_VALUE;
+		/* An ordinary capture goes on. */
+		if (s->capture && s->capture->given)
+			s->capture->status = CU_CAPTURE_INVALIDATED;
+	}
 	a.kernel.function = function;
 	a.kernel.shared = shared;
 	memcpy(a.kernel.grid, (unsigned int[]){ grid_x, grid_y, grid_z },

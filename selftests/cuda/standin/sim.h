@@ -230,6 +230,8 @@ int forbidden(struct stream *s, const char *name);
 void set_ends(struct stream *s, const cu_node *ends, size_t n);
 void capture_leave(struct stream *s);
 void capture_end(struct capture *c);
+/* What a body is captured into goes, with the graph that its node is in. */
+void capture_orphan(cu_graph graph);
 /* An active capture, or NULL. */
 struct capture *capture_by_id(uint64_t id);
 
@@ -288,6 +290,7 @@ struct CUgraph_st {
 	bool child;		/* a node's */
 	bool instantiated;
 	bool captured;		/* nodes are put into it */
+	bool freed;		/* a body whose capture ended with an error */
 };
 
 /* What an executable graph runs; it may run on after the graph was destroyed. */

@@ -276,6 +276,9 @@ static int default_of(cu_stream handle, struct stream **out)
 	struct stream *s;
 	int rc = need_context(&context);
 
+	/* A green context has no stream for each thread. */
+	if (!rc && per_thread && context->green)
+		rc = CU_INVALID_HANDLE;
 	if (rc)
 		return rc;
 	SLIST_FOREACH(s, &streams, next)
