@@ -129,6 +129,7 @@ int capkm_cuda_graph_inputs(struct capkm_cuda *cuda, struct graph *g,
 	free(g->inputs);
 	g->inputs = buffers;
 	g->inputs_len = n;
+	g->looked = UINT64_MAX;		/* nobody has looked for these */
 	return 0;
 }
 

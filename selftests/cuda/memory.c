@@ -92,6 +92,23 @@ TEST_F(bridge, input_is_freed)
 	c_is(g, s, to, 6);
 }
 
+/* What an update makes an input was freed before: that other inputs were there is no answer. */
+TEST_F(bridge, input_of_an_update_is_freed)
+{
+	G;
+	uint64_t from = c_new(g, s, 1), to = c_new(g, s, 2), other = c_new(g, s, 0);
+	uint64_t x = c_new(g, t, 3), graph = b_graph_copy(g, s, from, to);
+
+	c_free(g, other);
+	c_record(g, t);
+	c_copy(g, t, from, x);
+	c_free(g, x);
+	c_replay(g, s, graph);
+	OK(capkm_cuda_graph_update(g->b, t, graph, NULL, &err));
+	ASSERT_EQ(-ESTALE, c_try_replay(g, s, graph).rc);
+	SAYS("input freed");
+}
+
 /* CW-38: freed while the window records: it is freed when nothing refers to it. */
 TEST_F(bridge, freed_in_the_window)
 {
