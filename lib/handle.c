@@ -141,8 +141,7 @@ static int new_handle(struct capkm_open_opts *o,
 			o->flags);
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-			"open: out of memory");
+		return capkm_no_memory("open", err);
 	c->generation = capkm_generation();
 	c->retry_ms = o->retry_ms ? o->retry_ms : RETRY_MS;
 	*out = c;

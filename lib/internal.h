@@ -126,6 +126,12 @@ int capkm_window_finish(struct capkm *c, const struct capkm_window_end *closed,
 			uint64_t *graph, struct capkm_answer *answer,
 			struct capkm_error *err);
 
+/*
+ * Why a window will be no graph, by the first of its reports, into @text; the failure.
+ * 0: nothing is known of it, and @text is empty.
+ */
+uint64_t capkm_window_why(struct capkm *c, uint64_t window, char *text, size_t size);
+
 /* limit.c */
 
 /* Of the handle's domain or, while it has none, of a new one. */

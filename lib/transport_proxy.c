@@ -300,8 +300,7 @@ static void unpack(const struct op *op, void *arg, uint32_t size, const char *da
 
 	for (i = 0; op && i < CALL_ARRAYS; i++) {
 		bytes = proxy_array(op, i, arg, size, &address);
-		if (bytes && (op->array[i].direction == OUT ||
-			      op->array[i].direction == OUT_SPARE))
+		if (bytes && is_out(&op->array[i]))
 			memcpy((void *)(uintptr_t)address, array, bytes);
 		array += bytes;
 	}

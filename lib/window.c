@@ -255,6 +255,22 @@ int capkm_window_refuse(struct capkm *c, uint64_t window,
 	return rc;
 }
 
+uint64_t capkm_window_why(struct capkm *c, uint64_t window, char *text, size_t size)
+{
+	struct capkm_report why;
+	struct capkm_window_query q = {
+		.size = sizeof(q), .window = window,
+		.reports_uptr = uptr(&why), .reports_len = 1,
+	};
+	struct text t = { .data = text, .size = size };
+
+	*text = '\0';
+	if (!window || capkm_window_query(c, &q, NULL) || !q.out_reports)
+		return 0;
+	capkm_report_add(&t, &why);
+	return why.failure;
+}
+
 /* The explanation first, and what doomed the window second. */
 static int explain_refusal(const struct capkm_window_end *closed,
 			   const struct capkm_answer *a,

@@ -30,8 +30,7 @@ int capkm_write_set_get(struct capkm *c, struct capkm_write_set **out,
 	if (!set) {
 		set = calloc(1, sizeof(*set));
 		if (!set)
-			return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-				"write_set_get: out of memory");
+			return capkm_no_memory("write_set_get", err);
 		set->handle = c;
 	}
 	*out = set;

@@ -100,11 +100,6 @@ static void *room(struct frame *f, int i, size_t bytes)
 	return host_alloc(bytes);
 }
 
-static bool is_out(const struct op_array *desc)
-{
-	return desc->direction == OUT || desc->direction == OUT_SPARE;
-}
-
 static int get_array(struct frame *f, int i)
 {
 	const struct op_array *desc = &f->op->array[i];

@@ -27,6 +27,11 @@ struct op_array {
 	enum direction direction;
 };
 
+static inline bool is_out(const struct op_array *desc)
+{
+	return desc->direction == OUT || desc->direction == OUT_SPARE;
+}
+
 struct op {
 	int (*fn)(struct call *c);
 	u16 size;

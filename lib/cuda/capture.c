@@ -332,6 +332,32 @@ static int prepare(struct capkm_cuda *cuda, struct stream *s,
 	return prepare_window(cuda, s, w, o->cookie, window, err);
 }
 
+/* A claimed stream that no capture of somebody else is on. @begun: more of such a one. */
+static int claim_idle(struct capkm_cuda *cuda, cu_stream handle,
+		      const char *call, const char *begun, struct stream **s,
+		      struct capkm_error *err)
+{
+	struct capture capture;
+	int rc = capkm_stream_get(cuda, handle, call, s, &capture, err);
+
+	if (rc)
+		return rc;
+	capkm_capture_put(cuda, &capture);
+	rc = capture.how == CAPTURES ?
+		capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures already%s", call, begun) :
+		capkm_stream_claim(cuda, *s, call, err);
+	if (rc)
+		capkm_stream_put(cuda, *s);
+	return rc;
+}
+
+static void release(struct capkm_cuda *cuda, struct stream *s)
+{
+	capkm_stream_unclaim(cuda, s);
+	capkm_stream_put(cuda, s);
+}
+
 static int cannot_capture(const char *call, struct capkm_error *err)
 {
 	return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
@@ -345,27 +371,18 @@ int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "graph_prepare";
 	struct capkm_cuda_graph_opts o;
-	struct capture capture;
 	struct stream *s;
 	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
 
 	if (!rc)
-		rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+		rc = claim_idle(cuda, handle, call,
+				"; cuda_graph_attach() makes a window of that",
+				&s, err);
 	if (rc)
 		return rc;
-	capkm_capture_put(cuda, &capture);
-	if (s->legacy)
-		rc = cannot_capture(call, err);
-	else if (capture.how == CAPTURES)
-		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-			"graph_prepare: the stream captures already; cuda_graph_attach() makes a window of that");
-	else
-		rc = capkm_stream_claim(cuda, s, call, err);
-	if (!rc) {
-		rc = prepare(cuda, s, &o, call, window, err);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
+	rc = s->legacy ? cannot_capture(call, err) :
+			 prepare(cuda, s, &o, call, window, err);
+	release(cuda, s);
 	return rc;
 }
 
@@ -448,23 +465,14 @@ static int begin(struct capkm_cuda *cuda, struct stream *s,
 int capkm_cuda_graph_begin(struct capkm_cuda *cuda, cu_stream handle,
 			   struct capkm_error *err)
 {
-	const char *call = "begin_capture";
-	struct capture capture;
 	struct stream *s;
-	int rc;
+	int rc = claim_idle(cuda, handle, "begin_capture",
+			    ", begun by somebody else", &s, err);
 
-	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
 	if (rc)
 		return rc;
-	capkm_capture_put(cuda, &capture);
-	rc = capture.how == CAPTURES ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX,
-		0, "begin_capture: the stream captures already, begun by somebody else") :
-		capkm_stream_claim(cuda, s, call, err);
-	if (!rc) {
-		rc = begin(cuda, s, err);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
+	rc = begin(cuda, s, err);
+	release(cuda, s);
 	return rc;
 }
 
@@ -666,16 +674,15 @@ static struct graph *graph_new(struct capkm_cuda *cuda, struct stream *s)
 	return g;
 }
 
-/* @raw: of the capture, or NULL; @exec: of somebody else, or NULL. */
+/* Not lost. @raw: of the capture, or NULL; @exec: of somebody else, or NULL. */
 static int settle(struct closing *c, cu_graph raw, bool make_exec)
 {
-	int rc = 0;
+	int rc;
 
 	if (!raw)
 		return refuse_found(c, "the capture gave no graph");
-	if (!is_lost(c))
-		rc = inspect(c, raw);
-	if (!rc && !is_lost(c) && make_exec)
+	rc = inspect(c, raw);
+	if (!rc && make_exec)
 		rc = instantiate(c, raw);
 	if (!rc)
 		rc = seal(c);
@@ -705,17 +712,11 @@ static void driver_has_closed(struct closing *c)
 static int taken_away(struct capkm_cuda *cuda, const struct window *w,
 		      struct capkm_error *err)
 {
-	struct capkm_report why = { 0 };
-	struct capkm_window_query q = {
-		.size = sizeof(q), .window = w->id,
-		.reports_uptr = uptr(&why), .reports_len = 1,
-	};
-	char text[400] = "";
-	struct text t = { .data = text, .size = sizeof(text) };
+	char text[400];
+	const uint64_t failure = capkm_window_why(cuda->c, w->id, text,
+						  sizeof(text));
 
-	if (!capkm_window_query(cuda->c, &q, NULL) && q.out_reports)
-		capkm_report_add(&t, &why);
-	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, why.failure,
+	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, failure,
 		"end_capture: window %" PRIu64 " was taken away: %s", w->id,
 		*text ? text : "it is not known any more");
 }
@@ -1017,8 +1018,7 @@ static int update(struct closing *c, struct graph *g, cu_graph raw)
 		return update_failed(c, g, result);
 	rc = adopt(g, c->window);
 	if (rc)
-		capkm_error_set(c->err, rc, CAPKM_NO_INDEX, 0,
-				"cuda_graph_update: out of memory");
+		capkm_no_memory("cuda_graph_update", c->err);
 	else
 		rc = capkm_graph_update(c->cuda->c, g->id, c->window->id, 0,
 					c->answer, c->err);
@@ -1215,34 +1215,37 @@ int capkm_cuda_body_begin(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "cuda_body_begin";
 	struct capkm_cuda_body b;
-	struct capture capture;
 	struct stream *s;
 	int rc = capkm_opts(&b, sizeof(b), body, call, err);
 
 	if (!rc)
 		rc = check_body(cuda, &b, call, err);
 	if (!rc)
-		rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+		rc = claim_idle(cuda, handle, call, ", without a window", &s,
+				err);
 	if (rc)
 		return rc;
-	capkm_capture_put(cuda, &capture);
-	if (s->legacy)
+	if (s->legacy) {
 		rc = cannot_capture(call, err);
-	else if (capture.how == CAPTURES)
-		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-			"%s: the stream captures already, without a window",
-			call);
-	else
-		rc = capkm_stream_claim(cuda, s, call, err);
-	if (!rc) {
+	} else {
 		clear(cuda, s);
 		pthread_mutex_lock(&cuda->family);
 		rc = body_in(cuda, s, &b, window, call, err);
 		pthread_mutex_unlock(&cuda->family);
-		capkm_stream_unclaim(cuda, s);
 	}
-	capkm_stream_put(cuda, s);
+	release(cuda, s);
 	return rc;
+}
+
+static int keep_body(struct closing *c)
+{
+	int rc = inspect(c, c->window->body.graph);
+
+	if (rc)
+		return rc;
+	c->graph->body = c->window->body;
+	return capkm_window_keep(c->cuda, c->window->parent, c->graph) ?
+		no_memory(c) : 0;
 }
 
 /* The parent keeps what it keeps, and knows what was found in it. */
@@ -1255,12 +1258,7 @@ static int finish_body(struct closing *c, void *context)
 	if (!rc && !c->graph)
 		rc = no_memory(c);
 	if (!rc && !is_lost(c))
-		rc = inspect(c, c->window->body.graph);
-	if (!rc && !is_lost(c)) {
-		c->graph->body = c->window->body;
-		if (capkm_window_keep(c->cuda, c->window->parent, c->graph))
-			rc = no_memory(c);
-	}
+		rc = keep_body(c);
 	if (!rc)
 		rc = seal(c);
 	if (rc)

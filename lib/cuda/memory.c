@@ -575,10 +575,8 @@ int capkm_cuda_resolve(struct capkm_cuda *cuda,
 		/* Memory may have been adopted or freed before it is looked at again. */
 		room = out->len;
 		out->claims = calloc(room, sizeof(*out->claims));
-		if (!out->claims) {
-			out->claims = out->few;
+		if (!out->claims)
 			return capkm_no_memory(call, err);
-		}
 	}
 }
 
@@ -586,7 +584,6 @@ void capkm_cuda_unresolve(struct claims_of *of)
 {
 	if (of->claims != of->few)
 		free(of->claims);
-	of->claims = of->few;
 }
 
 uint64_t capkm_cuda_buffer_at(struct capkm_cuda *cuda, uint64_t address,

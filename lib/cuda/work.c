@@ -41,8 +41,7 @@ int capkm_work_enter(struct capkm_cuda *cuda, struct stream *stream,
 	if (!rc && w)
 		rc = capkm_window_name(cuda, w, writes, writes_len);
 	if (rc)
-		return capkm_error_set(err, rc, CAPKM_NO_INDEX, 0,
-				       "%s: out of memory", call);
+		return capkm_no_memory(call, err);
 	rc = capkm_scope_enter(cuda->c, &where, reads, reads_len, writes,
 			       writes_len, opts, scope, why, err);
 	if (rc || !scope->id || scope->window == (w ? w->id : 0))

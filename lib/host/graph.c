@@ -680,20 +680,14 @@ void capkm_graph_find_stale(struct slot *slot, struct graph *g)
 /* What the last window of the slot says to a caller who has no graph of it. */
 static int no_graph(struct slot *slot, struct capkm_error *err)
 {
-	struct capkm_report why[2];
-	struct capkm_window_query q = {
-		.size = sizeof(q), .window = slot->window,
-		.reports_uptr = uptr(why), .reports_len = 2,
-	};
 	char text[400];
-	struct text t = { .data = text, .size = sizeof(text) };
+	const uint64_t failure = capkm_window_why(slot->host->c, slot->window,
+						  text, sizeof(text));
 
-	if (!slot->window || capkm_window_query(slot->host->c, &q, NULL) ||
-	    !q.out_reports)
+	if (!*text)
 		return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
 			"graph_replay: 0 is no graph; end_capture gives one");
-	capkm_report_add(&t, &why[0]);
-	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, why[0].failure,
+	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, failure,
 		"graph_replay: 0 is no graph; the last window here, %" PRIu64 ", was refused: %s",
 		slot->window, text);
 }
