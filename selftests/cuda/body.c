@@ -127,32 +127,6 @@ static void end_body_fails(struct gpu *g, cu_stream on, int want)
 		t_die("the stream still captures");
 }
 
-static uint32_t claims_of(struct gpu *g, uint64_t graph, uint32_t flags,
-			  struct capkm_claim *claims, uint32_t n)
-{
-	struct capkm_graph_query q = {
-		.size = sizeof(q), .flags = flags, .graph = graph,
-		.claims_uptr = t_ptr(claims), .claims_len = n,
-	};
-	int rc = capkm_graph_query(g->c, &q, &err);
-
-	if (rc)
-		t_die("graph_query: %d (%s)", rc, err.text);
-	return q.out_claims;
-}
-
-static uint64_t taint(struct gpu *g, uint64_t memory)
-{
-	const struct capkm_claim claim = c_claim_(g, memory);
-	uint64_t failure = 0;
-	int rc = capkm_taint(g->c, &claim, 1, 0,
-			     WITH(struct capkm_cause, .text = "it burns"), &failure, &err);
-
-	if (rc)
-		t_die("taint: %d (%s)", rc, err.text);
-	return failure;
-}
-
 /* ------------------------------------------------------------------ bodies */
 
 /* A body is recorded, not run; each replay runs it in its place, and the bytes are right. */
@@ -211,16 +185,16 @@ TEST_F(bridge, may_not_run)
 	end_body(g, t);
 	c_copy(g, s, out, b);
 	graph = c_end(g, s);
-	ASSERT_EQ(1, claims_of(g, graph, 0, claims, 4));
+	ASSERT_EQ(1, b_claims(g, graph, 0, claims, 4));
 	ASSERT_EQ(c_claim(g, out).buffer, claims[0].buffer);
-	ASSERT_EQ(1, claims_of(g, graph, CAPKM_GRAPH_QUERY_F_SEEN, claims, 4));
+	ASSERT_EQ(1, b_claims(g, graph, CAPKM_GRAPH_QUERY_F_SEEN, claims, 4));
 	ASSERT_EQ(c_claim(g, b).buffer, claims[0].buffer);
 	ASSERT_EQ(BYTES, claims[0].end - claims[0].start);
-	ASSERT_EQ(2, claims_of(g, graph, CAPKM_GRAPH_QUERY_F_INPUTS, claims, 4));
+	ASSERT_EQ(2, b_claims(g, graph, CAPKM_GRAPH_QUERY_F_INPUTS, claims, 4));
 	c_replay(g, s, graph);
 	c_is(g, s, b, 50);
 	c_is(g, s, out, 50);
-	failure = taint(g, b);
+	failure = b_taint(g, b).failure;
 	ASSERT_EQ(CAPKM_SKIPPED, c_try_replay(g, s, graph).result);
 	ASSERT_EQ(failure, c_is_tainted(g, b, 0).failure);
 	ASSERT_EQ(failure, c_is_tainted(g, out, 0).failure);
@@ -263,7 +237,7 @@ TEST_F(bridge, input_of_a_body)
 	c_copy(g, t, b, from);
 	end_body(g, t);
 	graph = c_end(g, s);
-	failure = taint(g, from);
+	failure = b_taint(g, from).failure;
 	ASSERT_EQ(CAPKM_SKIPPED, c_try_replay(g, s, graph).result);
 	ASSERT_EQ(failure, c_is_tainted(g, from, 0).failure);
 	c_is(g, s, b, 50);
@@ -886,12 +860,12 @@ TEST_F(bridge, seen_in_a_body)
 	end_body(g, t);
 	graph = c_end(g, s);
 	ASSERT_EQ(1, c_query(g, graph).seen);
-	ASSERT_EQ(1, claims_of(g, graph, CAPKM_GRAPH_QUERY_F_SEEN, &claim, 1));
+	ASSERT_EQ(1, b_claims(g, graph, CAPKM_GRAPH_QUERY_F_SEEN, &claim, 1));
 	ASSERT_EQ(c_claim(g, m).buffer, claim.buffer);
 	c_replay(g, s, graph);
 	c_sync(g, s);
 	c_holds(m, 7);
-	failure = taint(g, m);
+	failure = b_taint(g, m).failure;
 	ASSERT_EQ(CAPKM_SKIPPED, c_try_replay(g, s, graph).result);
 	ASSERT_EQ(failure, c_is_tainted(g, m, 0).failure);
 }
@@ -1066,7 +1040,7 @@ TEST_F(bridge, opaque_in_a_scope)
 	OK(capkm_cuda_scope_end(g->b, s, &scope, 0, &err));
 	graph = c_end(g, s);
 	ASSERT_EQ(1, c_query(g, graph).opaque);
-	ASSERT_EQ(1, claims_of(g, graph, 0, &claim, 1));
+	ASSERT_EQ(1, b_claims(g, graph, 0, &claim, 1));
 	ASSERT_EQ(c_claim(g, b).buffer, claim.buffer);
 }
 
@@ -1225,15 +1199,14 @@ static uint64_t next_slice(struct capkm_pool *pool)
 TEST_F(bridge, slices)
 {
 	G;
-	struct capkm_pool_memory memory = { .sz = sizeof(memory) };
 	uint64_t from = c_new(g, s, 5), to = c_new(g, s, 0), at, graph, body;
 	struct capkm_pool_stats stats = CAPKM_OPTS(struct capkm_pool_stats);
 	struct capkm_pool *pool;
+	struct pool p;
 
 	NEEDS_BODIES();
-	OK(capkm_cuda_pool_memory(g->b, &memory, &err));
-	OK(capkm_pool_create(g->c, &memory, NULL, &pool, &err));
-	OK(capkm_cuda_set_pool(g->b, pool, NULL, &err));
+	p = new_pool(g);
+	pool = p.pool;
 	c_prepare(g, s);
 	OK(capkm_pool_capture_begin(pool, 1, &err));
 	at = used_slice(pool, BYTES);
@@ -1261,8 +1234,7 @@ TEST_F(bridge, slices)
 	c_end_refused(g, s);
 	OK(capkm_pool_query(pool, 1, &stats, &err));
 	ASSERT_EQ(0, stats.capture);
-	OK(capkm_cuda_set_pool(g->b, NULL, NULL, &err));
-	capkm_pool_destroy(pool);
+	delete_pool(g, &p);
 	b_usable(g, s, &self->on_s);
 	b_usable(g, t, &self->on_t);
 }
@@ -1346,37 +1318,19 @@ TEST_F(bridge, out_of_memory)
 	b_usable(g, t, &self->on_t);
 }
 
-struct worker {
-	struct gpu *g;
-	cu_stream stream;
-	uint64_t memory;
-	_Atomic bool stop;
-};
-
-static void *work(void *arg)
-{
-	struct worker *w = arg;
-	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
-
-	CU_DO(cuCtxSetCurrent(w->g->context));
-	while (!w->stop) {
-		capkm_cuda_set(w->g->b, w->stream, w->memory, BYTES, 4, 1, NULL, &e);
-		capkm_cuda_body_end(w->g->b, w->stream, NULL, &e);
-	}
-	return NULL;
-}
-
 /* One thread works in the body and ends it, another one gives the parent up. */
 TEST_F(bridge, given_up_meanwhile)
 {
 	G;
-	struct worker w = { .g = g, .stream = t, .memory = c_new(g, t, 0) };
+	struct setter w = {
+		.g = g, .stream = t, .memory = c_new(g, t, 0), .ends_bodies = true
+	};
 	uint64_t a = c_new(g, s, 5);
 	struct node node;
 	pthread_t thread;
 
 	NEEDS_BODIES();
-	ASSERT_EQ(0, pthread_create(&thread, NULL, work, &w));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, b_set_on, &w));
 	for (int i = 0; i < 50; i++) {
 		c_record(g, s);
 		c_inc(g, s, a);

@@ -140,6 +140,57 @@ static T_UNUSED void b_usable_(struct gpu *g, cu_stream s, const struct capkm_wh
 }
 #define b_usable(g, s, where) (T_AT, b_usable_(g, s, where))
 
+static T_UNUSED struct capkm_report b_taint_(struct gpu *g, uint64_t memory)
+{
+	const struct capkm_claim claim = c_claim_(g, memory);
+	int rc = capkm_taint(g->c, &claim, 1, 0,
+			     WITH(struct capkm_cause, .text = "it burns"), NULL, &err);
+
+	if (rc)
+		t_die("taint: %d (%s)", rc, err.text);
+	return c_is_tainted_(g, memory, 0);
+}
+#define b_taint(g, memory) (T_AT, b_taint_(g, memory))
+
+/* How many claims the graph has of the kind that @flags says; the first @n of them. */
+static T_UNUSED uint32_t b_claims_(struct gpu *g, uint64_t graph, uint32_t flags,
+				   struct capkm_claim *claims, uint32_t n)
+{
+	struct capkm_graph_query q = {
+		.size = sizeof(q), .flags = flags, .graph = graph,
+		.claims_uptr = t_ptr(claims), .claims_len = n,
+	};
+	int rc = capkm_graph_query(g->c, &q, &err);
+
+	if (rc)
+		t_die("graph_query: %d (%s)", rc, err.text);
+	return q.out_claims;
+}
+#define b_claims(...) (T_AT, b_claims_(__VA_ARGS__))
+
+/* A thread that works on a stream until it is stopped; whether that goes well or not. */
+struct setter {
+	struct gpu *g;
+	cu_stream stream;
+	uint64_t memory;
+	bool ends_bodies;	/* it also ends a body there */
+	_Atomic bool stop;
+};
+
+static T_UNUSED void *b_set_on(void *arg)
+{
+	struct setter *w = arg;
+	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
+
+	CU_DO(cuCtxSetCurrent(w->g->context));
+	while (!w->stop) {
+		capkm_cuda_set(w->g->b, w->stream, w->memory, BYTES, 4, 1, NULL, &e);
+		if (w->ends_bodies)
+			capkm_cuda_body_end(w->g->b, w->stream, NULL, &e);
+	}
+	return NULL;
+}
+
 /* A graph of one kernel: to = from. */
 static T_UNUSED uint64_t b_graph_copy_(struct gpu *g, cu_stream s, uint64_t to, uint64_t from)
 {

@@ -251,19 +251,6 @@ TEST_F(bridge, nothing_to_keep)
 
 /* ------------------------------------------------------------------- seen */
 
-static uint32_t seen_by(struct gpu *g, uint64_t graph, struct capkm_claim *claims, uint32_t n)
-{
-	struct capkm_graph_query q = {
-		.size = sizeof(q), .flags = CAPKM_GRAPH_QUERY_F_SEEN, .graph = graph,
-		.claims_uptr = t_ptr(claims), .claims_len = n,
-	};
-	int rc = capkm_graph_query(g->c, &q, &err);
-
-	if (rc)
-		t_die("graph_query: %d (%s)", rc, err.text);
-	return q.out_claims;
-}
-
 /*
  * A kernel is given an address in a struct, and no scope names the buffer: it is seen.
  * So it is checked before a replay, and tainted when one fails, but a replay that goes well
@@ -280,7 +267,7 @@ TEST_F(bridge, seen)
 	c_inc(g, s, other);
 	graph = c_end(g, s);
 	ASSERT_EQ(1, c_query(g, graph).seen);
-	ASSERT_EQ(1, seen_by(g, graph, claims, 4));
+	ASSERT_EQ(1, b_claims(g, graph, CAPKM_GRAPH_QUERY_F_SEEN, claims, 4));
 	claim = c_claim(g, m);
 	/* From an address nobody knows how far a kernel goes: all of it. */
 	ASSERT_EQ(claim.buffer, claims[0].buffer);

@@ -273,32 +273,14 @@ TEST_F(bridge, event_of_a_foreign_capture)
 }
 
 /* A member's thread works while the owner ends the window: an error or a record, no harm. */
-struct worker {
-	struct gpu *g;
-	cu_stream stream;
-	uint64_t memory;
-	_Atomic bool stop;
-};
-
-static void *work(void *arg)
-{
-	struct worker *w = arg;
-	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
-
-	CU_DO(cuCtxSetCurrent(w->g->context));
-	while (!w->stop)
-		capkm_cuda_set(w->g->b, w->stream, w->memory, BYTES, 4, 1, NULL, &e);
-	return NULL;
-}
-
 TEST_F(bridge, member_works_meanwhile)
 {
 	G;
-	struct worker w = { .g = g, .stream = t, .memory = c_new(g, t, 0) };
+	struct setter w = { .g = g, .stream = t, .memory = c_new(g, t, 0) };
 	uint64_t a = c_new(g, s, 5), graph;
 	pthread_t thread;
 
-	ASSERT_EQ(0, pthread_create(&thread, NULL, work, &w));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, b_set_on, &w));
 	for (int i = 0; i < 30; i++) {
 		cu_event e = c_event();
 

@@ -2,16 +2,6 @@
 /* Work under scopes: launches, copies, sets, host functions, and what is not wrapped. */
 #include "bridge.h"
 
-static struct capkm_report taint(struct gpu *g, uint64_t m)
-{
-	struct capkm_claim claim = c_claim(g, m);
-
-	if (capkm_taint(g->c, &claim, 1, 0, WITH(struct capkm_cause, .text = "it burns"), NULL,
-			&err))
-		t_die("taint: %s", err.text);
-	return c_is_tainted(g, m, 0);
-}
-
 /* A launch reads and writes; its result is read back. */
 TEST_F(bridge, launch)
 {
@@ -57,7 +47,7 @@ TEST_F(bridge, skipped)
 {
 	G;
 	uint64_t a = c_new(g, s, 5), b = c_new(g, s, 6), to = c_new(g, s, 0);
-	const struct capkm_report root = taint(g, a);
+	const struct capkm_report root = b_taint(g, a);
 	struct c_result r;
 
 	r = c_try_add(g, s, to, a, b);
@@ -95,7 +85,7 @@ TEST_F(bridge, many_ranges)
 					RANGES(ALL(to))).rc);
 	ASSERT_EQ(MANY, err.index);
 	c_is(g, s, to, MANY - 1);
-	taint(g, in[MANY - 1]);
+	b_taint(g, in[MANY - 1]);
 	r = c_try_launch(g, s, g->k.copy, params, reads, MANY, RANGES(ALL(to)));
 	ASSERT_EQ(0, r.rc);
 	ASSERT_EQ(CAPKM_SKIPPED, r.result);
@@ -108,7 +98,7 @@ TEST_F(bridge, poisoned)
 	G;
 	uint64_t a = c_new(g, s, 5), to = c_new(g, s, 0);
 	const struct capkm_cuda_range reads[] = { ALL(a) }, writes[] = { ALL(to) };
-	const struct capkm_report root = taint(g, a);
+	const struct capkm_report root = b_taint(g, a);
 	uint32_t n = WORDS, result = 77;
 	void *params[] = { &to, &a, &n };
 
@@ -128,7 +118,7 @@ TEST_F(bridge, empty_grid)
 	G;
 	uint64_t m = c_new(g, s, 5), w;
 	const struct capkm_cuda_range writes[] = { ALL(m) };
-	const struct capkm_report root = taint(g, m);
+	const struct capkm_report root = b_taint(g, m);
 	uint32_t n = WORDS, result = 77;
 	void *params[] = { &m, &n };
 
@@ -224,7 +214,7 @@ TEST_F(bridge, copies_tainted)
 	G;
 	uint64_t a = c_new(g, s, 5), b = c_new(g, s, 6);
 	uint32_t words[WORDS], result = 77;
-	const struct capkm_report root = taint(g, a);
+	const struct capkm_report root = b_taint(g, a);
 
 	memset(words, 0xcc, sizeof(words));
 	REFUSED(-ESTALE, capkm_cuda_copy(g->b, s, WITH(struct capkm_cuda_copy,
@@ -277,7 +267,7 @@ TEST_F(bridge, sets)
 	REFUSED(-EINVAL, capkm_cuda_set(g->b, s, m, 6, 4, 1, NULL, &err));
 	REFUSED(-EINVAL, capkm_cuda_set(g->b, s, m + 1, 4, 2, 1, NULL, &err));
 	/* A part of a buffer heals only itself. */
-	taint(g, m);
+	b_taint(g, m);
 	OK(capkm_cuda_set(g->b, s, m, BYTES / 2, 4, 3, NULL, &err));
 	ASSERT_EQ(BYTES / 2, c_is_tainted(g, m, 0).start);
 }
@@ -304,7 +294,7 @@ TEST_F(bridge, host_functions)
 	c_sync(g, s);
 	ASSERT_EQ(1, called);
 	called = 0;
-	taint(g, a);
+	b_taint(g, a);
 	OK(capkm_cuda_host_function(g->b, s, note_call, (void *)&called, &work, &result,
 				    &err));
 	ASSERT_EQ(CAPKM_SKIPPED, result);
@@ -342,7 +332,7 @@ TEST_F(bridge, brackets)
 	ASSERT_STREQ("library", (char *)r.label);
 	c_is_clean(g, a);
 	/* Skipped: nothing to end, and to end it is harmless. */
-	taint(g, a);
+	b_taint(g, a);
 	OK(capkm_cuda_scope_begin(g->b, s, &work, &scope, &r, &err));
 	ASSERT_EQ(CAPKM_SKIPPED, scope.result);
 	HAS(r.text, "it burns");
