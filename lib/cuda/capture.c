@@ -12,15 +12,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_window(struct capkm_cuda *cuda, struct stream *s,
+/*
+ * The authority has said that the stream is free, so what it had joined it has left. A
+ * window of its own may still be on its way out, together with its parent: false.
+ */
+static bool set_window(struct capkm_cuda *cuda, struct stream *s,
 		       struct window *w)
 {
+	struct window *joined;
+	bool is_free;
+
 	pthread_mutex_lock(&cuda->lock);
-	s->window = w;
-	w->refs++;
-	if (w->parent)
-		w->parent->refs++;
+	joined = s->window;
+	is_free = !joined || joined->origin != s;
+	if (is_free) {
+		s->window = w;
+		w->refs++;
+		if (w->parent)
+			w->parent->refs++;
+	}
 	pthread_mutex_unlock(&cuda->lock);
+	if (is_free && joined)
+		capkm_window_put(cuda, joined);
+	return is_free;
 }
 
 void capkm_window_put(struct capkm_cuda *cuda, struct window *w)
@@ -93,16 +107,6 @@ static struct window *own_window(struct capkm_cuda *cuda, struct stream *s)
 	return w;
 }
 
-static bool owns(struct capkm_cuda *cuda, const struct stream *s)
-{
-	bool yes;
-
-	pthread_mutex_lock(&cuda->lock);
-	yes = s->window && s->window->origin == s;
-	pthread_mutex_unlock(&cuda->lock);
-	return yes;
-}
-
 static const char *mode_name(int mode)
 {
 	static const char *const names[] = {
@@ -139,18 +143,6 @@ static void disarm(struct capkm_cuda *cuda, const struct stream *s)
 		capkm_pool_capture_end(cuda->pool, s->slot, NULL, NULL);
 }
 
-/* What a window keeps goes with it: the authority has none of it any more. */
-static void give_up(struct capkm_cuda *cuda, struct stream *s)
-{
-	struct window *w = s->window;
-
-	disarm(cuda, s);
-	if (cuda->cache)
-		capkm_cache_discard(cuda->cache, w->id);
-	detach(cuda, w);
-	capkm_cuda_sweep(cuda);
-}
-
 /* Waits for work that is being issued into the capture; no more will be. */
 static void stop_issue(struct window *w)
 {
@@ -174,16 +166,16 @@ static bool is_invalidated(struct capkm_cuda *cuda, const struct stream *s)
  * left, never freed; and of captures that are both invalidated only the outermost is
  * ended, with which all of it goes. Streams whose captures are left stay in them.
  */
-static int end_in_driver(struct capkm_cuda *cuda, const struct stream *s,
-			 struct window *w, cu_graph *raw)
+static int end_in_driver(struct capkm_cuda *cuda, struct window *w,
+			 cu_graph *raw)
 {
 	const bool leave = w->lacks_body ||
 		(w->parent && is_invalidated(cuda, w->parent->origin));
 	int result;
 
-	if (leave && is_invalidated(cuda, s))
+	if (leave && is_invalidated(cuda, w->origin))
 		return CU_CAPTURE_INVALID;
-	result = cuda->cu.cuStreamEndCapture(s->handle, raw);
+	result = cuda->cu.cuStreamEndCapture(w->origin->handle, raw);
 	if (w->lacks_body)
 		*raw = NULL;
 	for (w = result ? w->parent : NULL; w; w = w->parent)
@@ -192,32 +184,32 @@ static int end_in_driver(struct capkm_cuda *cuda, const struct stream *s,
 }
 
 /* A body goes with the graph that its node is in. */
-static void discard_capture(struct capkm_cuda *cuda, const struct stream *s)
+static void discard_capture(struct capkm_cuda *cuda, struct window *w)
 {
 	cu_graph raw = NULL;
 
-	end_in_driver(cuda, s, s->window, &raw);
-	if (raw && !s->window->parent)
+	end_in_driver(cuda, w, &raw);
+	if (raw && !w->parent)
 		cuda->cu.cuGraphDestroy(raw);
 }
 
 /* Ends the window's capture, and no other that the stream may have by now. */
-static void end_driver(struct capkm_cuda *cuda, const struct stream *s)
+static void end_driver(struct capkm_cuda *cuda, struct window *w)
 {
 	uint64_t id;
 	int status;
 
-	if (!s->window->begun || s->window->attached)
+	if (!w->begun || w->attached)
 		return;
-	stop_issue(s->window);
-	if (capkm_stream_ask(cuda, s, "window_abort", &status, &id, NULL) ||
+	if (capkm_stream_ask(cuda, w->origin, "window_abort", &status, &id,
+			     NULL) ||
 	    status == CU_CAPTURE_NONE ||
-	    (status == CU_CAPTURE_ACTIVE && id != s->window->capture))
+	    (status == CU_CAPTURE_ACTIVE && id != w->capture))
 		return;
-	discard_capture(cuda, s);
+	discard_capture(cuda, w);
 }
 
-/* Where a body of the window records; a reference, or NULL. */
+/* Where a body of the window records, or has; a reference, or NULL. */
 static struct stream *body_of(struct capkm_cuda *cuda, const struct window *w)
 {
 	struct stream *s;
@@ -233,38 +225,54 @@ static struct stream *body_of(struct capkm_cuda *cuda, const struct window *w)
 	return s;
 }
 
-static void drop_body(struct capkm_cuda *cuda, const struct window *w);
+static void drop_bodies(struct capkm_cuda *cuda, const struct window *w);
 
 /*
  * The authority aborts bodies with their window. The driver's captures end from the
  * innermost on, for each goes into a graph of the next.
  */
-static void drop(struct capkm_cuda *cuda, struct stream *s)
+static void drop(struct capkm_cuda *cuda, struct window *w)
 {
-	const struct capkm_where where = capkm_stream_place(s);
+	const struct capkm_where where = capkm_stream_place(w->origin);
 
-	capkm_window_abort(cuda->c, &where, s->window->id, NULL, NULL);
-	drop_body(cuda, s->window);
-	end_driver(cuda, s);
-	give_up(cuda, s);
+	capkm_window_abort(cuda->c, &where, w->id, NULL, NULL);
+	stop_issue(w);
+	drop_bodies(cuda, w);
+	end_driver(cuda, w);
+	/* What a window keeps goes with it: the authority has none of it any more. */
+	disarm(cuda, w->origin);
+	if (cuda->cache)
+		capkm_cache_discard(cuda->cache, w->id);
+	detach(cuda, w);
+	capkm_cuda_sweep(cuda);
 }
 
-static void drop_body(struct capkm_cuda *cuda, const struct window *w)
+/* No body begins any more: whoever does that has the parent's @issue. */
+static void drop_bodies(struct capkm_cuda *cuda, const struct window *w)
 {
-	struct stream *s = body_of(cuda, w);
+	struct stream *s;
+	struct window *body;
 
-	if (!s)
-		return;
-	drop(cuda, s);
-	capkm_stream_put(cuda, s);
+	while ((s = body_of(cuda, w))) {
+		capkm_stream_await(cuda, s);
+		body = own_window(cuda, s);
+		if (body && body->parent == w)
+			drop(cuda, body);
+		if (body)
+			capkm_window_put(cuda, body);
+		capkm_stream_unclaim(cuda, s);
+		capkm_stream_put(cuda, s);
+	}
 }
 
 void capkm_window_drop(struct capkm_cuda *cuda, struct stream *s)
 {
-	pthread_mutex_lock(&cuda->family);
-	if (owns(cuda, s))
-		drop(cuda, s);
-	pthread_mutex_unlock(&cuda->family);
+	struct window *w = own_window(cuda, s);
+
+	if (!w)
+		return;
+	drop(cuda, w);
+	capkm_window_put(cuda, w);
 }
 
 /* prepare */
@@ -280,14 +288,14 @@ static void clear(struct capkm_cuda *cuda, struct stream *s)
 	q.window = w->id;
 	if (capkm_window_query(cuda->c, &q, NULL) ||
 	    q.out_state >= CAPKM_WINDOW_SEALED)
-		capkm_window_drop(cuda, s);
+		drop(cuda, w);
 	capkm_window_put(cuda, w);
 }
 
 /* @w: filled but for its id; it is the callee's. */
 static int prepare_window(struct capkm_cuda *cuda, struct stream *s,
-			  struct window *w, uint64_t cookie, uint64_t *window,
-			  struct capkm_error *err)
+			  struct window *w, uint64_t cookie, const char *call,
+			  uint64_t *window, struct capkm_error *err)
 {
 	const struct capkm_where where = capkm_stream_place(s);
 	const struct capkm_window_opts opts = CAPKM_OPTS(struct capkm_window_opts,
@@ -303,7 +311,13 @@ static int prepare_window(struct capkm_cuda *cuda, struct stream *s,
 	}
 	w->origin = s;
 	pthread_rwlock_init(&w->issue, NULL);
-	set_window(cuda, s, w);
+	if (!set_window(cuda, s, w)) {
+		capkm_window_abort(cuda->c, &where, w->id, NULL, NULL);
+		pthread_rwlock_destroy(&w->issue);
+		free(w);
+		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream's window is being taken away", call);
+	}
 	if (cuda->pool)
 		rc = capkm_pool_capture_begin(cuda->pool, s->slot, err);
 	if (rc)
@@ -329,27 +343,7 @@ static int prepare(struct capkm_cuda *cuda, struct stream *s,
 		return rc;
 	}
 	clear(cuda, s);
-	return prepare_window(cuda, s, w, o->cookie, window, err);
-}
-
-/* A claimed stream that no capture of somebody else is on. @begun: more of such a one. */
-static int claim_idle(struct capkm_cuda *cuda, cu_stream handle,
-		      const char *call, const char *begun, struct stream **s,
-		      struct capkm_error *err)
-{
-	struct capture capture;
-	int rc = capkm_stream_get(cuda, handle, call, s, &capture, err);
-
-	if (rc)
-		return rc;
-	capkm_capture_put(cuda, &capture);
-	rc = capture.how == CAPTURES ?
-		capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-			"%s: the stream captures already%s", call, begun) :
-		capkm_stream_claim(cuda, *s, call, err);
-	if (rc)
-		capkm_stream_put(cuda, *s);
-	return rc;
+	return prepare_window(cuda, s, w, o->cookie, call, window, err);
 }
 
 static void release(struct capkm_cuda *cuda, struct stream *s)
@@ -358,11 +352,55 @@ static void release(struct capkm_cuda *cuda, struct stream *s)
 	capkm_stream_put(cuda, s);
 }
 
-static int cannot_capture(const char *call, struct capkm_error *err)
+/* The stream is the calling thread's alone, until the release; @on: as it is captured. */
+static int claim(struct capkm_cuda *cuda, cu_stream handle, const char *call,
+		 struct stream **out, struct capture *on,
+		 struct capkm_error *err)
 {
-	return capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
-		"%s: the legacy default stream cannot capture; use one of cuStreamCreate()",
-		call);
+	struct stream *s;
+	int rc = capkm_stream_find(cuda, handle, call, &s, err);
+
+	if (rc)
+		return rc;
+	if (s->legacy)
+		rc = capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
+			"%s: the legacy default stream cannot capture; use one of cuStreamCreate()",
+			call);
+	if (!rc)
+		rc = capkm_stream_claim(cuda, s, call, err);
+	if (rc) {
+		capkm_stream_put(cuda, s);
+		return rc;
+	}
+	rc = capkm_stream_look(cuda, s, call, on, err);
+	if (rc)
+		release(cuda, s);
+	*out = s;
+	return rc;
+}
+
+/* Its capture, if it has one, is that of a window of its own. */
+static int claim_idle(struct capkm_cuda *cuda, cu_stream handle,
+		      const char *call, struct stream **s,
+		      struct capkm_error *err)
+{
+	struct capture on;
+	int rc = claim(cuda, handle, call, s, &on, err);
+
+	if (rc)
+		return rc;
+	if (on.how == CAPTURES)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures already, for somebody else; cuda_graph_attach() makes a window of that",
+			call);
+	else if (on.how == RECORDS && on.window->origin != *s)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream is part of the capture of window %" PRIu64 ", which another stream has begun",
+			call, on.window->id);
+	capkm_capture_put(cuda, &on);
+	if (rc)
+		release(cuda, *s);
+	return rc;
 }
 
 int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
@@ -375,18 +413,23 @@ int capkm_cuda_graph_prepare(struct capkm_cuda *cuda, cu_stream handle,
 	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
 
 	if (!rc)
-		rc = claim_idle(cuda, handle, call,
-				"; cuda_graph_attach() makes a window of that",
-				&s, err);
+		rc = claim_idle(cuda, handle, call, &s, err);
 	if (rc)
 		return rc;
-	rc = s->legacy ? cannot_capture(call, err) :
-			 prepare(cuda, s, &o, call, window, err);
+	rc = prepare(cuda, s, &o, call, window, err);
 	release(cuda, s);
 	return rc;
 }
 
 /* begin */
+
+static void set_begun(struct capkm_cuda *cuda, struct window *w, uint64_t id)
+{
+	pthread_mutex_lock(&cuda->lock);
+	w->capture = id;
+	w->begun = true;
+	pthread_mutex_unlock(&cuda->lock);
+}
 
 /* The graph lacks a body that it was to have. */
 static void doom_parent(struct capkm_cuda *cuda, const struct window *w,
@@ -401,11 +444,10 @@ static void doom_parent(struct capkm_cuda *cuda, const struct window *w,
 			  NULL);
 }
 
-static int begin_body(struct capkm_cuda *cuda, const struct stream *s,
+static int begin_body(struct capkm_cuda *cuda, const struct window *w,
 		      struct capkm_error *err)
 {
-	const struct window *w = s->window;
-	int result = cuda->cu.cuStreamBeginCaptureToGraph(s->handle,
+	int result = cuda->cu.cuStreamBeginCaptureToGraph(w->origin->handle,
 		w->body.graph, NULL, NULL, 0, w->mode);
 
 	if (result)
@@ -414,51 +456,62 @@ static int begin_body(struct capkm_cuda *cuda, const struct stream *s,
 			      "cuStreamBeginCaptureToGraph", err);
 }
 
-static int begin_driver(struct capkm_cuda *cuda, struct stream *s,
+static int begin_driver(struct capkm_cuda *cuda, struct window *w,
 			struct capkm_error *err)
 {
-	struct window *w = s->window;
 	uint64_t id = 0;
-	int status, rc = w->parent ? begin_body(cuda, s, err) :
+	int status, rc = w->parent ? begin_body(cuda, w, err) :
 		cu_call(cuda, err, "begin_capture", cuStreamBeginCapture,
-			s->handle, w->mode);
+			w->origin->handle, w->mode);
 
 	if (rc)
 		return rc;
-	rc = capkm_stream_ask(cuda, s, "begin_capture", &status, &id, err);
+	rc = capkm_stream_ask(cuda, w->origin, "begin_capture", &status, &id,
+			      err);
 	if (rc) {
-		discard_capture(cuda, s);
+		discard_capture(cuda, w);
 		return rc;
 	}
-	pthread_mutex_lock(&cuda->lock);
-	w->capture = id;
-	w->begun = true;
-	pthread_mutex_unlock(&cuda->lock);
+	set_begun(cuda, w, id);
 	return 0;
 }
 
-static int begin(struct capkm_cuda *cuda, struct stream *s,
-		 struct capkm_error *err)
+static int begin_window(struct capkm_cuda *cuda, struct window *w,
+			struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_stream_place(s);
-	int rc = capkm_window_begin(cuda->c, &where, 0, NULL, err);
+	const struct capkm_where where = capkm_stream_place(w->origin);
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	if (!owns(cuda, s)) {
-		capkm_window_abort(cuda->c, &where, 0, NULL, NULL);
-		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"begin_capture: the window was not prepared by the bridge; it was aborted");
-	}
 	if (cuda->pool)
-		rc = capkm_pool_priming_end(cuda->pool, s->slot, err);
+		rc = capkm_pool_priming_end(cuda->pool, w->origin->slot, err);
 	if (!rc)
-		rc = begin_driver(cuda, s, err);
+		rc = begin_driver(cuda, w, err);
 	if (!rc)
 		rc = capkm_window_begin(cuda->c, &where,
 					CAPKM_WINDOW_F_DRIVER_DONE, NULL, err);
 	if (rc)
-		capkm_window_drop(cuda, s);
+		drop(cuda, w);
+	return rc;
+}
+
+/* The authority first: it says so when there is nothing to begin. */
+static int begin(struct capkm_cuda *cuda, struct stream *s,
+		 struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	struct window *w;
+	int rc = capkm_window_begin(cuda->c, &where, 0, NULL, err);
+
+	if (rc)
+		return rc;
+	w = own_window(cuda, s);
+	if (!w) {
+		capkm_window_abort(cuda->c, &where, 0, NULL, NULL);
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"begin_capture: the window was not prepared by the bridge; it was aborted");
+	}
+	rc = begin_window(cuda, w, err);
+	capkm_window_put(cuda, w);
 	return rc;
 }
 
@@ -466,8 +519,7 @@ int capkm_cuda_graph_begin(struct capkm_cuda *cuda, cu_stream handle,
 			   struct capkm_error *err)
 {
 	struct stream *s;
-	int rc = claim_idle(cuda, handle, "begin_capture",
-			    ", begun by somebody else", &s, err);
+	int rc = claim_idle(cuda, handle, "begin_capture", &s, err);
 
 	if (rc)
 		return rc;
@@ -478,41 +530,58 @@ int capkm_cuda_graph_begin(struct capkm_cuda *cuda, cu_stream handle,
 
 /* attach */
 
-static int attach(struct capkm_cuda *cuda, struct stream *s,
-		  const struct capkm_cuda_graph_opts *o, uint64_t *window,
-		  struct capkm_error *err)
+/* The id of the capture that somebody else has begun. */
+static int check_attach(struct capkm_cuda *cuda, const struct stream *s,
+			const struct capture *on, const char *call,
+			uint64_t *id, struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_stream_place(s);
-	uint64_t id = 0;
-	int status, rc = capkm_stream_ask(cuda, s, "cuda_graph_attach",
-					  &status, &id, err);
+	int status, rc;
 
-	if (rc)
+	if (on->how == RECORDS && (!on->window->attached || on->window->origin != s))
+		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream's capture is that of window %" PRIu64 " already",
+			call, on->window->id);
+	rc = capkm_stream_ask(cuda, s, call, &status, id, err);
+	if (rc || status == CU_CAPTURE_ACTIVE)
 		return rc;
-	if (status != CU_CAPTURE_ACTIVE)
-		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"cuda_graph_attach: the stream %s",
-			status ? "has a capture that was invalidated" :
-				 "does not capture");
-	rc = prepare(cuda, s, o, "cuda_graph_attach", window, err);
-	if (rc)
-		return rc;
-	s->window->attached = true;
-	rc = capkm_window_begin(cuda->c, &where, 0, NULL, err);
+	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"%s: the stream %s", call,
+		status ? "has a capture that was invalidated" :
+			 "does not capture");
+}
+
+static int begin_attached(struct capkm_cuda *cuda, struct window *w,
+			  uint64_t id, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(w->origin);
+	int rc = capkm_window_begin(cuda->c, &where, 0, NULL, err);
+
 	if (!rc)
 		rc = capkm_window_begin(cuda->c, &where,
 					CAPKM_WINDOW_F_DRIVER_DONE, NULL, err);
 	if (!rc && cuda->pool)
-		rc = capkm_pool_priming_end(cuda->pool, s->slot, err);
-	if (rc) {
-		capkm_window_drop(cuda, s);
+		rc = capkm_pool_priming_end(cuda->pool, w->origin->slot, err);
+	if (rc)
+		drop(cuda, w);
+	else
+		set_begun(cuda, w, id);
+	return rc;
+}
+
+static int attach(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
+		  const struct capkm_cuda_graph_opts *o, const char *call,
+		  uint64_t *window, struct capkm_error *err)
+{
+	struct window *w;
+	int rc = prepare(cuda, s, o, call, window, err);
+
+	if (rc)
 		return rc;
-	}
-	pthread_mutex_lock(&cuda->lock);
-	s->window->capture = id;
-	s->window->begun = true;
-	pthread_mutex_unlock(&cuda->lock);
-	return 0;
+	w = own_window(cuda, s);
+	w->attached = true;
+	rc = begin_attached(cuda, w, id, err);
+	capkm_window_put(cuda, w);
+	return rc;
 }
 
 int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
@@ -521,19 +590,20 @@ int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
 {
 	const char *call = "cuda_graph_attach";
 	struct capkm_cuda_graph_opts o;
+	struct capture on;
 	struct stream *s;
+	uint64_t id;
 	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
 
 	if (!rc)
-		rc = capkm_stream_find(cuda, handle, call, &s, err);
+		rc = claim(cuda, handle, call, &s, &on, err);
 	if (rc)
 		return rc;
-	rc = s->legacy ? cannot_capture(call, err) : capkm_stream_claim(cuda, s, call, err);
-	if (!rc) {
-		rc = attach(cuda, s, &o, window, err);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
+	rc = check_attach(cuda, s, &on, call, &id, err);
+	capkm_capture_put(cuda, &on);
+	if (!rc)
+		rc = attach(cuda, s, id, &o, call, window, err);
+	release(cuda, s);
 	return rc;
 }
 
@@ -542,7 +612,6 @@ int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
 /* A closed window, on its way to be a graph. */
 struct closing {
 	struct capkm_cuda *cuda;
-	struct stream *stream;
 	struct window *window;
 	struct capkm_window_end closed;
 	struct graph *graph;	/* what it becomes */
@@ -617,7 +686,7 @@ static int instantiate(struct closing *c, cu_graph raw)
 		return refuse_driver(c, result, "cuGraphInstantiate");
 	c->graph->owned = true;
 	/* A graph that was not uploaded is uploaded by its first launch. */
-	cuda->cu.cuGraphUpload(c->graph->exec, c->stream->handle);
+	cuda->cu.cuGraphUpload(c->graph->exec, c->window->origin->handle);
 	return 0;
 }
 
@@ -692,9 +761,10 @@ static int settle(struct closing *c, cu_graph raw, bool make_exec)
 }
 
 /* The states of the window around the end of the capture. */
-static int close_window(struct closing *c, struct capkm_error *err)
+static int close_window(struct closing *c, const struct stream *s,
+			struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_stream_place(c->stream);
+	const struct capkm_where where = capkm_stream_place(s);
 
 	c->closed.size = sizeof(c->closed);
 	return capkm_window_end(c->cuda->c, &where, 0, 0, &c->closed, err);
@@ -702,7 +772,7 @@ static int close_window(struct closing *c, struct capkm_error *err)
 
 static void driver_has_closed(struct closing *c)
 {
-	const struct capkm_where where = capkm_stream_place(c->stream);
+	const struct capkm_where where = capkm_stream_place(c->window->origin);
 
 	capkm_window_end(c->cuda->c, &where, c->window->id,
 			 CAPKM_WINDOW_F_DRIVER_DONE, NULL, NULL);
@@ -725,22 +795,16 @@ static int taken_away(struct capkm_cuda *cuda, const struct window *w,
  * The end was refused. If it is for good (the window was only prepared, was taken away by
  * an administrator, the domain is gone), the stream has no window, and no capture.
  */
-static int end_nothing(struct capkm_cuda *cuda, struct stream *s, int rc,
+static int end_nothing(struct capkm_cuda *cuda, struct window *w, int rc,
 		       struct capkm_error *err)
 {
-	if (rc == -EINVAL && owns(cuda, s) && s->window->begun)
-		rc = taken_away(cuda, s->window, err);
+	if (!w)
+		return rc;
+	if (rc == -EINVAL && w->begun)
+		rc = taken_away(cuda, w, err);
 	if (rc != -EPERM && rc != -EBUSY)
-		capkm_window_drop(cuda, s);
+		drop(cuda, w);
 	return rc;
-}
-
-/* A body whose own window was taken away: its capture goes into this one's graph. */
-static void drop_stray(struct capkm_cuda *cuda, const struct window *w)
-{
-	pthread_mutex_lock(&cuda->family);
-	drop_body(cuda, w);
-	pthread_mutex_unlock(&cuda->family);
 }
 
 /* What there is to say, also of a window that was refused with another errno. */
@@ -759,37 +823,49 @@ static void drop_graph(struct capkm_cuda *cuda, struct graph *g)
 }
 
 /* @finish makes of the closed window what the caller wants. */
-static int end(struct capkm_cuda *cuda, struct stream *s, const char *call,
-	       int (*finish)(struct closing *c, void *context), void *context,
-	       struct capkm_answer *answer, struct capkm_error *err)
+static int end_window(struct closing *c, int (*finish)(struct closing *c, void *context),
+		      void *context)
 {
-	struct closing c = {
-		.cuda = cuda, .stream = s, .answer = answer, .err = err
-	};
-	int mode, rc = close_window(&c, err);
+	struct capkm_cuda *cuda = c->cuda;
+	int mode, rc;
 
-	answer->sz = sizeof(*answer);	/* the bridge's copy, which is whole */
-	if (rc)
-		return end_nothing(cuda, s, rc, err);
-	if (!owns(cuda, s))
-		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",
-			call);
-	c.window = s->window;
-	drop_stray(cuda, c.window);
+	stop_issue(c->window);
+	/* Those whose own windows were taken away: they go into this one's graph. */
+	drop_bodies(cuda, c->window);
 	mode = capkm_cu_relax(cuda);
-	c.graph = graph_new(cuda, s);
-	rc = finish(&c, context);
+	c->graph = graph_new(cuda, c->window->origin);
+	rc = finish(c, context);
 	capkm_cu_restore(cuda, mode);
-	disarm(cuda, s);
+	disarm(cuda, c->window->origin);
 	if (rc && cuda->cache)
-		capkm_cache_discard(cuda->cache, c.window->id);
-	detach(cuda, c.window);
-	if (rc && c.graph)
-		drop_graph(cuda, c.graph);
+		capkm_cache_discard(cuda->cache, c->window->id);
+	detach(cuda, c->window);
+	if (rc && c->graph)
+		drop_graph(cuda, c->graph);
 	if (rc)
 		capkm_cuda_sweep(cuda);
 	return rc;
+}
+
+/* The stream is claimed. @w: its own window, or NULL. */
+static int end(struct capkm_cuda *cuda, struct stream *s, struct window *w,
+	       const char *call, int (*finish)(struct closing *c, void *context),
+	       void *context, struct capkm_answer *answer,
+	       struct capkm_error *err)
+{
+	struct closing c = {
+		.cuda = cuda, .window = w, .answer = answer, .err = err
+	};
+	int rc = close_window(&c, s, err);
+
+	answer->sz = sizeof(*answer);	/* the bridge's copy, which is whole */
+	if (rc)
+		return end_nothing(cuda, w, rc, err);
+	if (w)
+		return end_window(&c, finish, context);
+	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",
+		call);
 }
 
 static int no_memory(struct closing *c)
@@ -800,10 +876,8 @@ static int no_memory(struct closing *c)
 
 static int end_capture(struct closing *c, cu_graph *raw)
 {
-	int result;
+	int result = end_in_driver(c->cuda, c->window, raw);
 
-	stop_issue(c->window);
-	result = end_in_driver(c->cuda, c->stream, c->window, raw);
 	driver_has_closed(c);
 	if (result && !is_lost(c))
 		return refuse_driver(c, result, "cuStreamEndCapture");
@@ -831,50 +905,66 @@ static int finish_own(struct closing *c, void *context)
 	return rc;
 }
 
-/* Claims a stream whose window, if it has one, is none of a body. */
-static int claim_to_end(struct capkm_cuda *cuda, struct stream *s,
-			const char *call, struct capkm_error *err)
+/*
+ * A stream to end its window: the calling thread's alone, until let_go(). @w: a reference
+ * to its own window, or NULL.
+ */
+static int claim_to_end(struct capkm_cuda *cuda, cu_stream handle,
+			const char *call, struct stream **s, struct window **w,
+			struct capkm_error *err)
 {
-	struct window *w;
-	int rc = capkm_stream_claim(cuda, s, call, err);
+	int rc = capkm_stream_find(cuda, handle, call, s, err);
 
 	if (rc)
 		return rc;
-	w = own_window(cuda, s);
-	if (w && w->parent) {
-		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: the window is a body of window %" PRIu64 "; cuda_body_end() ends it",
-			call, w->parent->id);
-		capkm_stream_unclaim(cuda, s);
-	}
+	rc = capkm_stream_claim(cuda, *s, call, err);
+	if (rc)
+		capkm_stream_put(cuda, *s);
+	else
+		*w = own_window(cuda, *s);
+	return rc;
+}
+
+static void let_go(struct capkm_cuda *cuda, struct stream *s, struct window *w)
+{
 	if (w)
 		capkm_window_put(cuda, w);
-	return rc;
+	release(cuda, s);
+}
+
+static int check_no_body(const struct window *w, const char *call,
+			 struct capkm_error *err)
+{
+	if (!w || !w->parent)
+		return 0;
+	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"%s: the window is a body of window %" PRIu64 "; cuda_body_end() ends it",
+		call, w->parent->id);
 }
 
 int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
 			 uint64_t *graph, struct capkm_answer *answer,
 			 struct capkm_error *err)
 {
+	const char *call = "end_capture";
 	struct capkm_answer a;
 	struct stream *s;
+	struct window *w;
 	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
 
 	*graph = 0;
 	if (!rc)
-		rc = capkm_stream_find(cuda, handle, "end_capture", &s, err);
+		rc = claim_to_end(cuda, handle, call, &s, &w, err);
 	if (rc)
 		return rc;
-	rc = claim_to_end(cuda, s, "end_capture", err);
-	if (!rc && owns(cuda, s) && s->window->attached) {
+	rc = check_no_body(w, call, err);
+	if (!rc && w && w->attached)
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"end_capture: the capture was begun by somebody else, who ends it; then cuda_graph_seal()");
-		capkm_stream_unclaim(cuda, s);
-	} else if (!rc) {
-		rc = end(cuda, s, "end_capture", finish_own, graph, &a, err);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
+			"%s: the capture was begun by somebody else, who ends it; then cuda_graph_seal()",
+			call);
+	if (!rc)
+		rc = end(cuda, s, w, call, finish_own, graph, &a, err);
+	let_go(cuda, s, w);
 	give_answer(answer, &a);
 	return rc;
 }
@@ -905,6 +995,25 @@ static int finish_given(struct closing *c, void *context)
 	return 0;
 }
 
+/* Somebody else has ended the capture of the window that is attached to it. */
+static int check_ended(struct capkm_cuda *cuda, const struct stream *s,
+		       const struct window *w, const char *call,
+		       struct capkm_error *err)
+{
+	uint64_t id;
+	int status, rc;
+
+	if (!w || !w->attached)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: the stream has no window that was attached", call);
+	rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
+	if (rc || status == CU_CAPTURE_NONE)
+		return rc;
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: the stream still captures; whoever began that ends it first",
+		call);
+}
+
 int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
 			  cu_graph raw, cu_exec exec, uint64_t *graph,
 			  struct capkm_answer *answer, struct capkm_error *err)
@@ -913,30 +1022,18 @@ int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
 	struct given given = { .raw = raw, .exec = exec };
 	struct capkm_answer a;
 	struct stream *s;
-	uint64_t id;
-	int status, rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+	struct window *w;
+	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
 
 	*graph = 0;
 	if (!rc)
-		rc = capkm_stream_find(cuda, handle, call, &s, err);
+		rc = claim_to_end(cuda, handle, call, &s, &w, err);
 	if (rc)
 		return rc;
-	rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
-	if (!rc && status != CU_CAPTURE_NONE)
-		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-			"%s: the stream still captures; whoever began that ends it first",
-			call);
+	rc = check_ended(cuda, s, w, call, err);
 	if (!rc)
-		rc = claim_to_end(cuda, s, call, err);
-	if (!rc && (!owns(cuda, s) || !s->window->attached)) {
-		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: the stream has no window that was attached", call);
-		capkm_stream_unclaim(cuda, s);
-	} else if (!rc) {
-		rc = end(cuda, s, call, finish_given, &given, &a, err);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
+		rc = end(cuda, s, w, call, finish_given, &given, &a, err);
+	let_go(cuda, s, w);
 	*graph = given.graph;
 	give_answer(answer, &a);
 	return rc;
@@ -946,17 +1043,15 @@ int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
 			   struct capkm_error *err)
 {
 	struct stream *s;
-	int rc = capkm_stream_find(cuda, handle, "window_abort", &s, err);
+	struct window *w;
+	int rc = claim_to_end(cuda, handle, "window_abort", &s, &w, err);
 
 	if (rc)
 		return rc;
-	rc = capkm_stream_claim(cuda, s, "window_abort", err);
-	if (!rc) {
-		capkm_window_drop(cuda, s);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
-	return rc;
+	if (w)
+		drop(cuda, w);
+	let_go(cuda, s, w);
+	return 0;
 }
 
 /* update */
@@ -964,7 +1059,7 @@ int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
 /* All that the graph writes, as a replay that failed does; it cannot be trusted again. */
 static void break_graph(struct closing *c, struct graph *g, int result)
 {
-	const struct capkm_where where = capkm_stream_place(c->stream);
+	const struct capkm_where where = capkm_stream_place(c->window->origin);
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
 	uint32_t answer;
@@ -1063,34 +1158,39 @@ static int finish_update(struct closing *c, void *context)
 	return 0;
 }
 
+static int check_update(const struct graph *g, const struct window *w,
+			const char *call, struct capkm_error *err)
+{
+	if (g->owned && !g->broken)
+		return check_no_body(w, call, err);
+	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"%s: graph %" PRIu64 " was not made by cuda_graph_end(), or an update of it has failed",
+		call, g->id);
+}
+
 int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
 			    uint64_t graph, struct capkm_answer *answer,
 			    struct capkm_error *err)
 {
 	const char *call = "cuda_graph_update";
-	struct graph *g = NULL;
 	struct capkm_answer a;
 	struct stream *s;
+	struct window *w;
+	struct graph *g;
 	int rc = capkm_answer_get(&a, answer, CAPKM_NR_GRAPH_UPDATE, err);
 
 	if (!rc)
-		rc = capkm_stream_find(cuda, handle, call, &s, err);
+		rc = claim_to_end(cuda, handle, call, &s, &w, err);
 	if (rc)
 		return rc;
 	rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
-	if (!rc && (!g->owned || g->broken))
-		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: graph %" PRIu64 " was not made by cuda_graph_end(), or an update of it has failed",
-			call, graph);
-	if (!rc)
-		rc = claim_to_end(cuda, s, call, err);
 	if (!rc) {
-		rc = end(cuda, s, call, finish_update, g, &a, err);
-		capkm_stream_unclaim(cuda, s);
-	}
-	if (g)
+		rc = check_update(g, w, call, err);
+		if (!rc)
+			rc = end(cuda, s, w, call, finish_update, g, &a, err);
 		capkm_cuda_graph_put(cuda, g);
-	capkm_stream_put(cuda, s);
+	}
+	let_go(cuda, s, w);
 	give_answer(answer, &a);
 	return rc;
 }
@@ -1182,7 +1282,7 @@ static int body_begin(struct capkm_cuda *cuda, struct stream *s,
 	w->mode = parent->mode;
 	w->parent = parent;
 	w->body = (struct body){ b->graph, b->node, b->bodies };
-	rc = prepare_window(cuda, s, w, 0, &id, err);
+	rc = prepare_window(cuda, s, w, 0, call, &id, err);
 	if (!rc)
 		rc = begin(cuda, s, err);
 	if (!rc && window)
@@ -1221,18 +1321,11 @@ int capkm_cuda_body_begin(struct capkm_cuda *cuda, cu_stream handle,
 	if (!rc)
 		rc = check_body(cuda, &b, call, err);
 	if (!rc)
-		rc = claim_idle(cuda, handle, call, ", without a window", &s,
-				err);
+		rc = claim_idle(cuda, handle, call, &s, err);
 	if (rc)
 		return rc;
-	if (s->legacy) {
-		rc = cannot_capture(call, err);
-	} else {
-		clear(cuda, s);
-		pthread_mutex_lock(&cuda->family);
-		rc = body_in(cuda, s, &b, window, call, err);
-		pthread_mutex_unlock(&cuda->family);
-	}
+	clear(cuda, s);
+	rc = body_in(cuda, s, &b, window, call, err);
 	release(cuda, s);
 	return rc;
 }
@@ -1274,24 +1367,19 @@ int capkm_cuda_body_end(struct capkm_cuda *cuda, cu_stream handle,
 	const char *call = "cuda_body_end";
 	struct capkm_answer a;
 	struct stream *s;
+	struct window *w;
 	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
 
 	if (!rc)
-		rc = capkm_stream_find(cuda, handle, call, &s, err);
+		rc = claim_to_end(cuda, handle, call, &s, &w, err);
 	if (rc)
 		return rc;
-	rc = capkm_stream_claim(cuda, s, call, err);
-	if (!rc) {
-		pthread_mutex_lock(&cuda->family);
-		if (owns(cuda, s) && s->window->parent)
-			rc = end(cuda, s, call, finish_body, NULL, &a, err);
-		else
-			rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-				"%s: no body is captured on the stream", call);
-		pthread_mutex_unlock(&cuda->family);
-		capkm_stream_unclaim(cuda, s);
-	}
-	capkm_stream_put(cuda, s);
+	if (w && w->parent)
+		rc = end(cuda, s, w, call, finish_body, NULL, &a, err);
+	else
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: no body is captured on the stream", call);
+	let_go(cuda, s, w);
 	give_answer(answer, &a);
 	return rc;
 }

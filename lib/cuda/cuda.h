@@ -5,15 +5,14 @@
  * One lock, cuda->lock, for the lists of this file and the references in them; it is a
  * leaf: under it neither the driver nor the authority is called. Streams, windows and
  * graphs carry references, so what a call has found stays while it works with it.
- * Contexts stay until the close. A stream's window is changed by one call at a time
- * (stream->changing); another one is told -EBUSY. Whoever issues work into a capture
- * holds window->issue for reading, above all else but cuda->family, so that nobody ends
- * the capture meanwhile: a driver does not survive that.
+ * Contexts stay until the close. Whoever issues work into a capture holds window->issue
+ * for reading, so that nobody ends the capture meanwhile: a driver does not survive that.
  *
- * The window of a body goes with its parent, whoever ends that. So cuda->family is held,
- * above window->issue, while a body begins or ends, while a window is dropped, and while
- * one that ends looks for bodies. A stream's window is read under cuda->lock, unless it
- * is known to be none of a body and the stream is claimed.
+ * A stream's own window is set, changed and taken by one call at a time, which has claimed
+ * the stream; a second one is told -EBUSY. The windows of bodies go with their parent, so
+ * what ends that awaits the claims of their streams, always from the outer to the inner
+ * and with no issue held. The window that a stream has joined comes and goes under the
+ * lock alone.
  */
 #ifndef CAPKM_LIB_CUDA_H
 #define CAPKM_LIB_CUDA_H
@@ -51,7 +50,7 @@ struct stream {
 	 */
 	bool unbound;
 	bool listed;
-	bool changing;		/* a call changes its window's state */
+	bool changing;		/* claimed: a call changes its own window's state */
 	struct window *window;	/* a reference: its own, or that it joined; or NULL */
 };
 
@@ -163,7 +162,7 @@ struct capkm_cuda {
 	struct cu_driver cu;
 	bool per_thread;
 	pthread_mutex_t lock;
-	pthread_mutex_t family;	/* recursive */
+	pthread_cond_t unclaimed;	/* a stream, with @lock */
 	SLIST_HEAD(context_list, context) contexts;
 	SLIST_HEAD(stream_list, stream) streams;
 	SLIST_HEAD(graph_list, graph) graphs;	/* that were not destroyed */
@@ -225,9 +224,12 @@ void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture);
 /* Takes the window's @issue, until the put. -EBUSY: its end has begun; the put is done. */
 int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
 		       const char *call, struct capkm_error *err);
-/* The same without a look at the driver. */
+/* The two halves of it: without a look at the driver, and only that. */
 int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
 		      const char *call, struct stream **out,
+		      struct capkm_error *err);
+int capkm_stream_look(struct capkm_cuda *cuda, struct stream *stream,
+		      const char *call, struct capture *capture,
 		      struct capkm_error *err);
 void capkm_stream_put(struct capkm_cuda *cuda, struct stream *stream);
 /* Does it capture, and in which capture? Does not touch it. */
@@ -250,6 +252,8 @@ void capkm_streams_sweep(struct capkm_cuda *cuda);
 /* Takes the right to change the stream's window. -EBUSY */
 int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
 		       const char *call, struct capkm_error *err);
+/* The same, when whoever has it is done. */
+void capkm_stream_await(struct capkm_cuda *cuda, struct stream *s);
 void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s);
 /* -EBUSY, with the owner's name, if the authority refuses @what now. */
 int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,

@@ -156,18 +156,6 @@ void capkm_cuda_pop(struct capkm_cuda *cuda)
 	cuda->cu.cuCtxPopCurrent(&old);
 }
 
-/* Recursive: what begins and ends bodies drops windows, too. */
-static void init_locks(struct capkm_cuda *cuda)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutex_init(&cuda->lock, NULL);
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&cuda->family, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 static int check_handle(struct capkm *c, struct capkm_error *err)
 {
 	int rc = capkm_not_inherited(c, "cuda_open", err);
@@ -215,7 +203,8 @@ int capkm_cuda_open(struct capkm *c, const struct capkm_cuda_opts *opts,
 	cuda->c = c;
 	cuda->generation = c->generation;
 	cuda->per_thread = o.flags & CAPKM_CUDA_F_PER_THREAD;
-	init_locks(cuda);
+	pthread_mutex_init(&cuda->lock, NULL);
+	pthread_cond_init(&cuda->unclaimed, NULL);
 	rc = capkm_cu_load(&cuda->cu, o.library, cuda->per_thread, err);
 	if (rc) {
 		release_handle(c);
@@ -261,7 +250,7 @@ void capkm_cuda_close(struct capkm_cuda *cuda)
 		SLIST_REMOVE_HEAD(&cuda->contexts, next);
 		free(c);
 	}
-	pthread_mutex_destroy(&cuda->family);
+	pthread_cond_destroy(&cuda->unclaimed);
 	pthread_mutex_destroy(&cuda->lock);
 	/* The driver stays: threads of it may run, and others may use it. */
 	release_handle(cuda->c);

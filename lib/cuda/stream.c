@@ -165,10 +165,20 @@ int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
 		call) : 0;
 }
 
+void capkm_stream_await(struct capkm_cuda *cuda, struct stream *s)
+{
+	pthread_mutex_lock(&cuda->lock);
+	while (s->changing)
+		pthread_cond_wait(&cuda->unclaimed, &cuda->lock);
+	s->changing = true;
+	pthread_mutex_unlock(&cuda->lock);
+}
+
 void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s)
 {
 	pthread_mutex_lock(&cuda->lock);
 	s->changing = false;
+	pthread_cond_broadcast(&cuda->unclaimed);
 	pthread_mutex_unlock(&cuda->lock);
 }
 
@@ -287,8 +297,9 @@ static int ask_and_judge(struct capkm_cuda *cuda, struct stream *s,
  * A driver that is asked about a capture while another thread ends it crashes (seen on an
  * H200): so the stream's window is held before.
  */
-static int look(struct capkm_cuda *cuda, struct stream *s, const char *call,
-		struct capture *capture, struct capkm_error *err)
+int capkm_stream_look(struct capkm_cuda *cuda, struct stream *s,
+		      const char *call, struct capture *capture,
+		      struct capkm_error *err)
 {
 	int rc;
 
@@ -324,7 +335,7 @@ int capkm_stream_get(struct capkm_cuda *cuda, cu_stream handle,
 
 	if (rc)
 		return rc;
-	rc = look(cuda, *out, call, capture, err);
+	rc = capkm_stream_look(cuda, *out, call, capture, err);
 	if (rc)
 		capkm_stream_put(cuda, *out);
 	return rc;

@@ -130,7 +130,9 @@ TEST_F(bridge, attach_wrongly)
 	REFUSED(-EINVAL, capkm_cuda_graph_seal(g->b, s, NULL, NULL, &graph, NULL, &err));
 	/* And one of our own is not sealed so. */
 	c_record(g, s);
-	REFUSED(-EBUSY, capkm_cuda_graph_seal(g->b, s, NULL, NULL, &graph, NULL, &err));
+	FAILS(-EINVAL, "no window that was attached",
+	      capkm_cuda_graph_seal(g->b, s, NULL, NULL, &graph, NULL, &err));
+	FAILS(-EBUSY, "already", capkm_cuda_graph_attach(g->b, s, NULL, NULL, &err));
 	c_end(g, s);
 	NOTHING_BROKE();
 	/* Invalidated before. */

@@ -712,6 +712,93 @@ TEST_F(bridge, another_stream_ends)
 	b_usable(g, t, &self->on_t);
 }
 
+struct racer {
+	struct gpu *g;
+	cu_stream s;
+	bool attaches;
+	_Atomic bool go, stop;
+	uint64_t lost;
+};
+
+/* Wants a window on the stream, whatever else it is used for. */
+static void *take(void *arg)
+{
+	struct racer *r = arg;
+	struct capkm_cuda *b = r->g->b;
+	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
+	int rc;
+
+	CU_DO(cuCtxSetCurrent(r->g->context));
+	while (!r->stop) {
+		if (!r->go || (r->attaches ?
+			       capkm_cuda_graph_attach(b, r->s, NULL, NULL, &e) :
+			       capkm_cuda_graph_prepare(b, r->s, NULL, NULL, &e)))
+			continue;
+		r->lost += r->attaches;		/* nobody else captures there */
+		do		/* the other one tries to begin a body there */
+			rc = capkm_cuda_graph_abort(b, r->s, &e);
+		while (rc == -EBUSY);
+		if (rc)
+			t_die("abort: %s", e.text);
+	}
+	return NULL;
+}
+
+/*
+ * A parent is aborted while another thread wants a window on its body's stream: no window
+ * takes the place of one that has not gone, and every capture ends.
+ */
+static void race_for_body(struct gpu *g, cu_stream s, cu_stream t, bool attaches)
+{
+	struct racer r = { .g = g, .s = t, .attaches = attaches };
+	uint64_t begun = 0;
+	pthread_t thread;
+	struct node node;
+
+	if (pthread_create(&thread, NULL, take, &r))
+		t_die("pthread_create");
+	for (int i = 0; i < 3000; i++) {
+		c_record_(g, s, NULL);
+		node = add_if(g, s, 1);
+		if (!try_begin(g, s, &node, 0, t, NULL)) {
+			begun++;
+			r.go = true;
+			for (volatile int spin = (i * 37) % 4000; spin; spin--)
+				;
+		}
+		c_abort_(g, s);
+		r.go = false;
+	}
+	r.stop = true;
+	pthread_join(thread, NULL);
+	if (!begun || r.lost)
+		t_die("%" PRIu64 " attached to nothing", r.lost);
+}
+
+TEST_F(bridge, prepared_while_parent_is_aborted)
+{
+	G;
+
+	NEEDS_BODIES();
+	race_for_body(g, s, t, false);
+	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(t));
+	ASSERT_EQ(0, b_domain(g).out_windows);
+	b_usable(g, s, &self->on_s);
+	b_usable(g, t, &self->on_t);
+}
+
+TEST_F(bridge, attached_while_parent_is_aborted)
+{
+	G;
+
+	NEEDS_BODIES();
+	race_for_body(g, s, t, true);
+	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(t));
+	ASSERT_EQ(0, b_domain(g).out_windows);
+	b_usable(g, s, &self->on_s);
+	b_usable(g, t, &self->on_t);
+}
+
 /* --------------------------------------------------------------- arguments */
 
 /* Each wrong argument is told apart, and changes nothing: the window becomes a graph. */
@@ -757,9 +844,11 @@ TEST_F(bridge, wrong_arguments)
 	begin_body(g, s, &node, 0, t);
 	FAILS(-EINVAL, "cuda_body_end", capkm_cuda_graph_end(g->b, t, &graph, NULL, &err));
 	FAILS(-EINVAL, "cuda_body_end", capkm_cuda_graph_update(g->b, t, old, NULL, &err));
-	REFUSED(-EBUSY, capkm_cuda_graph_seal(g->b, t, NULL, NULL, &graph, NULL, &err));
+	FAILS(-EINVAL, "no window that was attached",
+	      capkm_cuda_graph_seal(g->b, t, NULL, NULL, &graph, NULL, &err));
 	REFUSED(-EBUSY, capkm_cuda_graph_begin(g->b, t, &err));
 	REFUSED(-EBUSY, capkm_cuda_graph_prepare(g->b, t, NULL, NULL, &err));
+	FAILS(-EBUSY, "already", capkm_cuda_graph_attach(g->b, t, NULL, NULL, &err));
 	c_inc(g, t, a);
 	/* One at a time, and each once. */
 	FAILS(-EBUSY, "another body", ({

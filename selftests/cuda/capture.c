@@ -762,6 +762,72 @@ TEST_F(bridge, closed_while_recording)
 	b_usable(g, s, &self->on_s);
 }
 
+struct waiter {
+	struct gpu *g;
+	cu_stream s;
+	uint64_t memory;
+	_Atomic bool done;
+};
+
+/* Wants to read in a window what is being written outside; waits for that. */
+static void *wait_to_read(void *arg)
+{
+	struct waiter *w = arg;
+	const struct capkm_cuda_range reads[] = { ALL(w->memory) };
+	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
+	struct capkm_scope scope;
+
+	CU_DO(cuCtxSetCurrent(w->g->context));
+	capkm_cuda_scope_begin(w->g->b, w->s, WITH(struct capkm_cuda_work, .reads = reads,
+						   .reads_len = 1, .retry_ms = 60000),
+			       &scope, NULL, &e);
+	w->done = true;
+	return NULL;
+}
+
+static void *abort_window(void *arg)
+{
+	struct waiter *w = arg;
+	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
+
+	CU_DO(cuCtxSetCurrent(w->g->context));
+	if (capkm_cuda_graph_abort(w->g->b, w->s, &e))
+		t_die("abort: %s", e.text);
+	return NULL;
+}
+
+/* An abort waits for who issues into its own capture; nobody else waits for it. */
+TEST_F(bridge, others_end_meanwhile)
+{
+	G;
+	const cu_stream u = b_stream(g);
+	struct waiter w = { .g = g, .s = s, .memory = c_new(g, s, 1) };
+	const struct capkm_cuda_range writes[] = { ALL(w.memory) };
+	uint64_t m = c_new(g, t, 5), window, graph;
+	struct capkm_scope scope;
+	pthread_t reader, aborter;
+
+	OK(capkm_cuda_scope_begin(g->b, u, WITH(struct capkm_cuda_work, .writes = writes,
+						.writes_len = 1), &scope, NULL, &err));
+	window = c_record(g, s);
+	c_record(g, t);
+	c_inc(g, t, m);
+	ASSERT_EQ(0, pthread_create(&reader, NULL, wait_to_read, &w));
+	usleep(50 * 1000);
+	ASSERT_EQ(0, pthread_create(&aborter, NULL, abort_window, &w));
+	while (b_window(g, window).out_state < CAPKM_WINDOW_SEALED)
+		usleep(1000);
+	usleep(50 * 1000);
+	graph = c_end(g, t);
+	ASSERT_FALSE(w.done);
+	OK(capkm_cuda_scope_end(g->b, u, &scope, 0, &err));
+	pthread_join(reader, NULL);
+	pthread_join(aborter, NULL);
+	c_replay(g, t, graph);
+	c_is(g, t, m, 6);
+	b_usable(g, s, &self->on_s);
+}
+
 /* GR-20, T-113/hw: a replay that the driver refuses taints all that the graph writes. */
 TEST_F(bridge, failed_replay)
 {

@@ -125,6 +125,28 @@ TEST_F(bridge, own_window_is_in_the_way)
 	NOTHING_BROKE();
 }
 
+/*
+ * A stream is still in the driver's capture of a window that was abandoned: it gets none
+ * of its own before that capture has ended.
+ */
+TEST_F(bridge, window_of_others_was_abandoned)
+{
+	G;
+	const uint64_t w = c_record(g, s);
+
+	fork_to(g, s, t);
+	OK(capkm_window_abandon(g->c, w, &err));
+	FAILS(-EBUSY, "which another stream has begun",
+	      capkm_cuda_graph_prepare(g->b, t, NULL, NULL, &err));
+	FAILS(-EBUSY, "which another stream has begun", capkm_cuda_graph_begin(g->b, t, &err));
+	FAILS(-EBUSY, "already", capkm_cuda_graph_attach(g->b, t, NULL, NULL, &err));
+	c_abort(g, s);
+	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(t));
+	ASSERT_EQ(0, b_domain(g).out_windows);
+	b_usable(g, s, &self->on_s);
+	b_usable(g, t, &self->on_t);
+}
+
 /* A member has no window to prepare or to end; its read and its synchronise are refused. */
 TEST_F(bridge, member)
 {
