@@ -91,7 +91,7 @@ struct window {
 	bool begun;
 	pthread_rwlock_t issue;
 	bool ending;		/* its capture will be ended; by @issue */
-	bool lacks_body;	/* its graph is not to be touched, see end_in_driver() */
+	bool lacks_body;	/* its graph is not to be touched, see capkm_window_end_capture() */
 	uint64_t capture;	/* the driver's id of it, once begun */
 	struct retained_list retained;
 	uint32_t retained_len;
@@ -324,23 +324,23 @@ void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
 		       int result, const char *function);
 void capkm_cuda_events_close(struct capkm_cuda *cuda);
 
-/* capture.c */
+/* window.c */
 
-/*
- * Lets a window that has begun on the stream go, if there is one: aborts it, and ends its
- * capture and those of its bodies. The stream is claimed.
- */
-void capkm_window_drop(struct capkm_cuda *cuda, struct stream *stream);
 void capkm_window_put(struct capkm_cuda *cuda, struct window *window);
 /* What the graph keeps is the window's too, as long as it has the graph. -ENOMEM */
 int capkm_window_keep(struct capkm_cuda *cuda, struct window *window,
 		      struct graph *graph);
-/* Adds buffers to those that the window's scopes have named. -ENOMEM */
-int capkm_window_name(struct capkm_cuda *cuda, struct window *window,
-		      const struct capkm_claim *claims, uint32_t len);
+/*
+ * Lets the own window of a stream go, if there is one: aborts it, and ends its capture and
+ * those of its bodies. The stream is claimed.
+ */
+void capkm_stream_drop_window(struct capkm_cuda *cuda, struct stream *stream);
 
 /* walk.c */
 
+/* Adds buffers to those that the window's scopes have named. -ENOMEM */
+int capkm_window_name(struct capkm_cuda *cuda, struct window *window,
+		      const struct capkm_claim *claims, uint32_t len);
 /*
  * Looks at all nodes of a graph: counts, and records known buffers that no scope of the
  * window named as seen. 1: the graph has memory nodes (@found is filled all the same).

@@ -226,7 +226,7 @@ static void close_streams(struct capkm_cuda *cuda)
 	struct stream *s;
 
 	SLIST_FOREACH(s, &cuda->streams, next)
-		capkm_window_drop(cuda, s);
+		capkm_stream_drop_window(cuda, s);
 	while ((s = SLIST_FIRST(&cuda->streams))) {
 		SLIST_REMOVE_HEAD(&cuda->streams, next);
 		s->unbound = true;

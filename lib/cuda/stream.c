@@ -629,7 +629,7 @@ int capkm_cuda_stream_unbind(struct capkm_cuda *cuda, cu_stream handle,
 		capkm_stream_put(cuda, s);
 		return rc;
 	}
-	capkm_window_drop(cuda, s);
+	capkm_stream_drop_window(cuda, s);
 	pthread_mutex_lock(&cuda->lock);
 	s->unbound = true;
 	pthread_mutex_unlock(&cuda->lock);
