@@ -407,6 +407,38 @@ AT(capkm_window_query, members_uptr, 320);
 AT(capkm_window_query, members_len, 328);
 AT(capkm_window_query, __reserved, 332);
 
+SIZE(capkm_open_window, 96);
+AT(capkm_open_window, window, 0);
+AT(capkm_open_window, owner, 8);
+AT(capkm_open_window, session, 16);
+AT(capkm_open_window, cookie, 24);
+AT(capkm_open_window, begun_ns, 32);
+AT(capkm_open_window, device, 40);
+AT(capkm_open_window, slot, 56);
+AT(capkm_open_window, state, 60);
+AT(capkm_open_window, doomed, 64);
+AT(capkm_open_window, members, 68);
+AT(capkm_open_window, pid, 72);
+AT(capkm_open_window, tid, 76);
+AT(capkm_open_window, comm, 80);
+
+SIZE(capkm_window_list, 88);
+AT(capkm_window_list, size, 0);
+AT(capkm_window_list, flags, 4);
+AT(capkm_window_list, stream, 8);
+AT(capkm_window_list, session, 16);
+AT(capkm_window_list, pid, 24);
+AT(capkm_window_list, tid, 28);
+AT(capkm_window_list, device, 32);
+AT(capkm_window_list, after, 48);
+AT(capkm_window_list, windows_uptr, 56);
+AT(capkm_window_list, windows_len, 64);
+AT(capkm_window_list, out_windows, 68);
+AT(capkm_window_list, out_open, 72);
+AT(capkm_window_list, out_active, 76);
+AT(capkm_window_list, out_recording, 80);
+AT(capkm_window_list, __reserved, 84);
+
 SIZE(capkm_window_abandon, 16);
 AT(capkm_window_abandon, size, 0);
 AT(capkm_window_abandon, flags, 4);

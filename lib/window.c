@@ -537,6 +537,12 @@ int capkm_window_query(struct capkm *c, struct capkm_window_query *query,
 			"window %" PRIu64, (uint64_t)query->window);
 }
 
+int capkm_window_list(struct capkm *c, struct capkm_window_list *list,
+		      struct capkm_error *err)
+{
+	return capkm_do(c, CAPKM_NR_WINDOW_LIST, list, err, "%s", "");
+}
+
 int capkm_refused(struct capkm *c, const struct capkm_where *where,
 		  uint32_t what, const struct capkm_claim *claims, uint32_t len,
 		  struct capkm_answer *answer, struct capkm_error *err)

@@ -567,8 +567,19 @@ static const struct t_op t_ops[] T_UNUSED = {
 		},
 		.known_flags = CAPKM_PLACE_F_SLOT,
 	},
+	[CAPKM_NR_WINDOW_LIST] = {
+		"WINDOW_LIST", sizeof(T_S(window_list)),
+		.outs = {
+			T_O(window_list, out_windows), T_O(window_list, out_open),
+			T_O(window_list, out_active), T_O(window_list, out_recording),
+		},
+		.reserved = { T_O(window_list, __reserved) },
+		.arrays = { T_OUT(window_list, windows, struct capkm_open_window) },
+		.known_flags = CAPKM_WINDOW_LIST_F_ALL,
+	},
 };
 
+/* Some numbers below have no operation yet, and no name here. */
 #define T_OPS ((unsigned int)ARRAY_SIZE(t_ops))
 #define T_ARG_MAX 512
 
@@ -850,7 +861,7 @@ static T_UNUSED void t_close(struct cl *cl)
 /* The call as it is, wherever the client lives. */
 static T_UNUSED int t_raw(struct cl *cl, unsigned int nr, void *arg, size_t size)
 {
-	const struct t_op *op = nr < T_OPS ? &t_ops[nr] : NULL;
+	const struct t_op *op = nr < T_OPS && t_ops[nr].name ? &t_ops[nr] : NULL;
 	u_int64_t saved[ARRAY_SIZE(op->arrays)];
 	struct t_rpc *rpc = cl->rpc;
 	char *room;

@@ -862,7 +862,8 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 	op(window_prepare) op(window_begin) op(window_end)		\
 	op(window_seal) op(window_refuse) op(window_take)		\
 	op(window_record) op(window_abort) op(window_fail)		\
-	op(window_retain) op(window_query) op(window_abandon)		\
+	op(window_retain) op(window_query) op(window_list)	\
+	op(window_abandon)						\
 	op(scope_enter) op(scope_exit) op(check) op(taint) op(written)	\
 	op(graph_replay_begin) op(graph_replay_end) op(graph_destroy)	\
 	op(graph_query) op(failure_query)				\

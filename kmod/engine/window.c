@@ -402,7 +402,8 @@ int ck_op_window_prepare(struct call *c)
 	return err;
 }
 
-static int begin(struct client *client, struct slot *slot, bool driver_done)
+static int begin(struct client *client, struct slot *slot, bool driver_done,
+		 u32 tid)
 {
 	struct window *w = slot ? slot->window : NULL;
 
@@ -419,6 +420,7 @@ static int begin(struct client *client, struct slot *slot, bool driver_done)
 		set_state(w, ck_has_driver(client) ? CAPKM_WINDOW_OPENING :
 						  CAPKM_WINDOW_CAPTURE);
 	}
+	w->opener.tid = tid;
 	if (w->state == CAPKM_WINDOW_CAPTURE) {
 		w->begun_ns = host_time_ns();
 		ck_event_window(client->session->domain, w,
@@ -449,7 +451,8 @@ int ck_op_window_begin(struct call *c)
 	err = driver_call(c, &a->place, a->flags, &slot);
 	if (err)
 		return err;
-	err = begin(c->client, slot, a->flags & CAPKM_WINDOW_F_DRIVER_DONE);
+	err = begin(c->client, slot, a->flags & CAPKM_WINDOW_F_DRIVER_DONE,
+		    c->who->tid);
 	if (err)
 		return say_state(c, slot, &a->out_state, err);
 	ck_tick(c->domain);

@@ -3,8 +3,8 @@
  * The ioctl ABI of /dev/capkm.
  *
  * Changelog, by ABI version:
- *  1  INFO to REFUSE, and the events that read() gives. The other numbers of enum
- *     capkm_nr are reserved and answer -ENOTTY.
+ *  1  INFO to REFUSE, WINDOW_LIST, and the events that read() gives. The other
+ *     numbers of enum capkm_nr are reserved and answer -ENOTTY.
  */
 #ifndef _UAPI_LINUX_CAPKM_H
 #define _UAPI_LINUX_CAPKM_H
@@ -119,6 +119,7 @@ enum capkm_nr {
 	CAPKM_NR_GRAPH_UPDATE		= 0x2b,
 	CAPKM_NR_DEVICE_FAULT		= 0x2c,
 	CAPKM_NR_REFUSE			= 0x2d,
+	CAPKM_NR_WINDOW_LIST		= 0x36,
 	/* reserved: */
 	CAPKM_NR_LEDGER_CREATE		= 0x2e,
 	CAPKM_NR_LEDGER_BEGIN_STEP	= 0x2f,
@@ -1423,6 +1424,88 @@ struct capkm_window_query {
 };
 #define CAPKM_WINDOW_QUERY_F_ALL	CAPKM_PLACE_F_SLOT
 #define CAPKM_IOC_WINDOW_QUERY _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_QUERY)
+
+/**
+ * struct capkm_open_window - a window that is not closed
+ * @window: id
+ * @owner: owner stream
+ * @session: session of the opener
+ * @cookie: as given
+ * @begun_ns: CLOCK_REALTIME, nanoseconds; 0 if it does not record yet
+ * @device: UUID of the slot
+ * @slot: index of the slot
+ * @state: enum capkm_window_state
+ * @doomed: 1 if it cannot be sealed
+ * @members: member slots
+ * @pid: process that has prepared it, in the reader's pid namespace; 0 if not
+ *	visible
+ * @tid: thread that has begun it (before that: prepared it), in the pid namespace
+ *	of that process
+ * @comm: command name of the process, NUL-terminated
+ */
+struct capkm_open_window {
+	__aligned_u64 window;
+	__aligned_u64 owner;
+	__aligned_u64 session;
+	__aligned_u64 cookie;
+	__aligned_u64 begun_ns;
+	__u8 device[16];
+	__u32 slot;
+	__u32 state;
+	__u32 doomed;
+	__u32 members;
+	__u32 pid;
+	__u32 tid;
+	__u8 comm[16];
+};
+
+/**
+ * struct capkm_window_list - ioctl(CAPKM_IOC_WINDOW_LIST): who captures?
+ * @size: sizeof(struct capkm_window_list)
+ * @flags: CAPKM_WINDOW_LIST_F_*: which of the members below filter; without
+ *	flags, all open windows of the domain
+ * @stream: with F_STREAM: its own windows, and those that it is a member of
+ * @session: with F_SESSION: windows of its clients
+ * @pid: with F_PROCESS: windows of this process, in the caller's pid namespace
+ * @tid: with F_THREAD: windows that this thread has begun
+ * @device: with F_DEVICE: windows on this device, all zero for the host
+ * @after: windows with a greater id are written; 0 at first
+ * @windows_uptr: array of struct capkm_open_window, by ascending id
+ * @windows_len: its length, more than 1024 counts as 1024
+ * @out_windows: windows written
+ * @out_open: windows that pass the filters, wherever their id is; also closing
+ *	and orphaned ones
+ * @out_active: of these, those from the prepare to the close
+ * @out_recording: of these, those that have begun
+ * @__reserved: must be 0
+ *
+ * Changes nothing, and needs no call of a driver. What does not filter must be
+ * zero. Needs right r. Errors: EINVAL, ENOMEM.
+ */
+struct capkm_window_list {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 stream;
+	__aligned_u64 session;
+	__u32 pid;
+	__u32 tid;
+	__u8 device[16];
+	__aligned_u64 after;
+	__aligned_u64 windows_uptr;
+	__u32 windows_len;
+	__u32 out_windows;
+	__u32 out_open;
+	__u32 out_active;
+	__u32 out_recording;
+	__u32 __reserved;
+};
+#define CAPKM_WINDOW_LIST_F_STREAM	(1u << 0)
+#define CAPKM_WINDOW_LIST_F_SESSION	(1u << 1)
+#define CAPKM_WINDOW_LIST_F_PROCESS	(1u << 2)
+#define CAPKM_WINDOW_LIST_F_THREAD	(1u << 3)
+#define CAPKM_WINDOW_LIST_F_DEVICE	(1u << 4)
+#define CAPKM_WINDOW_LIST_F_ALL		0x1fu
+#define CAPKM_IOC_WINDOW_LIST _IO(CAPKM_TYPE, CAPKM_NR_WINDOW_LIST)
 
 /**
  * struct capkm_window_abandon - ioctl(CAPKM_IOC_WINDOW_ABANDON)

@@ -1027,6 +1027,21 @@ CAPKM_API int capkm_window_query(struct capkm *c,
 				 struct capkm_error *err);
 
 /**
+ * capkm_window_list() - who captures: the open windows of the domain, and how many
+ * @c: attached handle; a session with right r is enough
+ * @list: size, flags, filters, after and the array set by the caller
+ * @err: why not, or NULL
+ *
+ * Calls no driver and disturbs no capture, so it can be asked by code that does not know
+ * whether its caller captures: with %CAPKM_WINDOW_LIST_F_PROCESS and
+ * %CAPKM_WINDOW_LIST_F_THREAD, getpid() and gettid() for "does this thread?".
+ *
+ * Return: 0; -EINVAL
+ */
+CAPKM_API int capkm_window_list(struct capkm *c, struct capkm_window_list *list,
+				struct capkm_error *err);
+
+/**
  * capkm_window_abandon() - closes a window whose owner does not come back
  * @c: attached handle of its opener or of the domain's owner
  * @window: an open, closed or orphaned window
