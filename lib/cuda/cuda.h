@@ -183,13 +183,26 @@ int capkm_cuda_usable(struct capkm_cuda *cuda, const char *call,
 		      struct capkm_error *err);
 /*
  * What the driver answered: 0 for 0; else fills @err ("call: function: NAME (code):
- * text") and gives the errno of cuda.h's DOC.
+ * text") and gives the errno of cuda.h's DOC. An answer after which
+ * the context is lost is told to the authority first: so whatever a call that may see one
+ * has answered goes through here, even if nobody else wants to know it. The context is
+ * the stream's or that of @where; without one (NULL, or the stream is not bound yet) the
+ * calling thread's, if the bridge knows it.
  */
 int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
 		   const char *function, struct capkm_error *err);
+int capkm_cu_error_on(struct capkm_cuda *cuda, const struct stream *stream,
+		      int result, const char *call, const char *function,
+		      struct capkm_error *err);
+int capkm_cu_error_at(struct capkm_cuda *cuda, const struct capkm_where *where,
+		      int result, const char *call, const char *function,
+		      struct capkm_error *err);
 #define cu_call(cuda, err, call, function, ...)				\
 	capkm_cu_error(cuda, (cuda)->cu.function(__VA_ARGS__), call,	\
 		       #function, err)
+#define cu_call_on(cuda, stream, err, call, function, ...)		\
+	capkm_cu_error_on(cuda, stream, (cuda)->cu.function(__VA_ARGS__), \
+			  call, #function, err)
 /* The driver's name of a result; never NULL. */
 const char *capkm_cu_name(struct capkm_cuda *cuda, int result);
 /* A cause of work that the driver refused or lost. @text: of @size bytes. */
@@ -204,6 +217,8 @@ void capkm_cu_restore(struct capkm_cuda *cuda, int mode);
 /* The calling thread's context. -EINVAL: it has none. */
 int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
 		       struct context **out, struct capkm_error *err);
+/* The device of a context, and no slot of it. */
+struct capkm_where capkm_context_place(const struct context *context);
 /* Makes it current until the pop. */
 int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
 		    const char *call, struct capkm_error *err);
@@ -319,9 +334,6 @@ void capkm_retained_free(struct retained_list *list);
 
 /* sync.c */
 
-/* A result that a call on the stream gave: if nothing can recover from it, a fault. */
-void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
-		       int result, const char *function);
 void capkm_cuda_events_close(struct capkm_cuda *cuda);
 
 /* window.c */

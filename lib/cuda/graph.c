@@ -34,14 +34,17 @@ int capkm_cuda_graph_get(struct capkm_cuda *cuda, uint64_t id, const char *call,
 
 static void graph_free(struct capkm_cuda *cuda, struct graph *g)
 {
+	const char *call = "graph_destroy";
 	int mode = capkm_cu_relax(cuda);
 
 	if (g->exec && g->owned)
-		cuda->cu.cuGraphExecDestroy(g->exec);
+		cu_call_on(cuda, g->stream, NULL, call, cuGraphExecDestroy,
+			   g->exec);
 	if (g->raw)
-		cuda->cu.cuGraphDestroy(g->raw);
+		cu_call_on(cuda, g->stream, NULL, call, cuGraphDestroy, g->raw);
 	if (g->replayed)
-		cuda->cu.cuEventDestroy(g->replayed);
+		cu_call_on(cuda, g->stream, NULL, call, cuEventDestroy,
+			   g->replayed);
 	capkm_cu_restore(cuda, mode);
 	if (g->id)
 		capkm_graph_destroy(cuda->c, g->id, NULL);
@@ -160,6 +163,19 @@ static int check(struct capkm_cuda *cuda, struct graph *g,
 		ended, g->id);
 }
 
+/* The event of another context: waits for the last replay there. */
+static void drop_event(struct capkm_cuda *cuda, struct graph *g,
+		       const char *call)
+{
+	const struct capkm_where there = capkm_context_place(g->event_context);
+
+	capkm_cu_error_at(cuda, &there, cuda->cu.cuEventSynchronize(g->replayed),
+			  call, "cuEventSynchronize", NULL);
+	capkm_cu_error_at(cuda, &there, cuda->cu.cuEventDestroy(g->replayed),
+			  call, "cuEventDestroy", NULL);
+	g->replayed = NULL;
+}
+
 /* An event of the stream's context, before anything is launched. */
 static int make_event(struct capkm_cuda *cuda, struct graph *g,
 		      const struct stream *s, struct capkm_error *err)
@@ -173,13 +189,10 @@ static int make_event(struct capkm_cuda *cuda, struct graph *g,
 	if (rc)
 		return rc;
 	mode = capkm_cu_relax(cuda);
-	if (g->replayed) {
-		cuda->cu.cuEventSynchronize(g->replayed);
-		cuda->cu.cuEventDestroy(g->replayed);
-		g->replayed = NULL;
-	}
-	rc = cu_call(cuda, err, call, cuEventCreate, &g->replayed,
-		     CU_EVENT_DISABLE_TIMING);
+	if (g->replayed)
+		drop_event(cuda, g, call);
+	rc = cu_call_on(cuda, s, err, call, cuEventCreate, &g->replayed,
+			CU_EVENT_DISABLE_TIMING);
 	capkm_cu_restore(cuda, mode);
 	capkm_cuda_pop(cuda);
 	if (!rc)
@@ -192,7 +205,8 @@ static void mark(struct capkm_cuda *cuda, struct graph *g, struct stream *s)
 {
 	struct stream *old;
 
-	g->unsure = cuda->cu.cuEventRecord(g->replayed, s->handle) != 0;
+	g->unsure = cu_call_on(cuda, s, NULL, "graph_replay", cuEventRecord,
+			       g->replayed, s->handle) != 0;
 	pthread_mutex_lock(&cuda->lock);
 	old = g->stream;
 	g->stream = s;
@@ -216,9 +230,8 @@ static int launch(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	capkm_cu_cause(cuda, result, "cuGraphLaunch", &cause, text,
 		       sizeof(text));
 	capkm_graph_replay_fail(cuda->c, g->id, &cause, NULL, NULL);
-	capkm_cuda_notice(cuda, s, result, "cuGraphLaunch");
-	return capkm_cu_error(cuda, result, "graph_replay", "cuGraphLaunch",
-			      err);
+	return capkm_cu_error_on(cuda, s, result, "graph_replay",
+				 "cuGraphLaunch", err);
 }
 
 static int replay(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
@@ -348,9 +361,8 @@ static int wait_for(struct capkm_cuda *cuda, struct graph *g,
 	if (!result)
 		return 0;
 	taint(cuda, g, result);
-	capkm_cuda_notice(cuda, g->stream, result, "cuEventSynchronize");
-	return capkm_cu_error(cuda, result, "graph_destroy",
-			      "cuEventSynchronize", err);
+	return capkm_cu_error_on(cuda, g->stream, result, "graph_destroy",
+				 "cuEventSynchronize", err);
 }
 
 /* Graphs that were destroyed while a stream captured, and are done by now. */

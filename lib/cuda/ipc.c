@@ -24,14 +24,16 @@ struct mapping {
 
 void capkm_ipc_close(struct capkm_cuda *cuda, struct region *r)
 {
+	const char *call = "cuda_free";
 	struct mapping *m = r->extra;
 
 	if (m->bytes) {
-		cuda->cu.cuMemUnmap(m->address, m->bytes);
-		cuda->cu.cuMemAddressFree(m->address, m->bytes);
-		cuda->cu.cuMemRelease(m->handle);
+		cu_call(cuda, NULL, call, cuMemUnmap, m->address, m->bytes);
+		cu_call(cuda, NULL, call, cuMemAddressFree, m->address,
+			m->bytes);
+		cu_call(cuda, NULL, call, cuMemRelease, m->handle);
 	} else {
-		cuda->cu.cuIpcCloseMemHandle(m->address);
+		cu_call(cuda, NULL, call, cuIpcCloseMemHandle, m->address);
 	}
 	free(m);
 }
@@ -65,19 +67,21 @@ static int export_mapped(struct capkm_cuda *cuda, unsigned long long handle,
 static int export_legacy(struct capkm_cuda *cuda, cu_address base,
 			 struct capkm_cuda_ipc *ipc, struct capkm_error *err)
 {
+	const char *call = "cuda_ipc_export";
 	struct cu_ipc_handle handle;
 	void *mempool = NULL;
 	unsigned int capable = 1;
 	int rc;
 
-	cuda->cu.cuPointerGetAttribute(&mempool, CU_POINTER_MEMPOOL, base);
+	cu_call(cuda, NULL, call, cuPointerGetAttribute, &mempool,
+		CU_POINTER_MEMPOOL, base);
 	if (mempool)
 		return cannot_share(err, "it is of a stream-ordered memory pool; allocate what is shared by cuda_alloc()");
-	cuda->cu.cuPointerGetAttribute(&capable, CU_POINTER_IS_LEGACY_IPC, base);
+	cu_call(cuda, NULL, call, cuPointerGetAttribute, &capable,
+		CU_POINTER_IS_LEGACY_IPC, base);
 	if (!capable)
 		return cannot_share(err, "it is of another process, managed, or of no call that cuIpcGetMemHandle() knows; allocate what is shared by cuda_alloc()");
-	rc = cu_call(cuda, err, "cuda_ipc_export", cuIpcGetMemHandle, &handle,
-		     base);
+	rc = cu_call(cuda, err, call, cuIpcGetMemHandle, &handle, base);
 	if (rc)
 		return rc;
 	memcpy(ipc->handle, handle.bytes, sizeof(ipc->handle));
@@ -89,21 +93,22 @@ static int export_legacy(struct capkm_cuda *cuda, cu_address base,
 static int export(struct capkm_cuda *cuda, uint64_t address,
 		  struct capkm_cuda_ipc *ipc, int *fd, struct capkm_error *err)
 {
+	const char *call = "cuda_ipc_export";
 	unsigned long long handle;
 	cu_address base;
 	size_t bytes;
-	int rc = cu_call(cuda, err, "cuda_ipc_export", cuMemGetAddressRange,
-			 &base, &bytes, address);
+	int rc = cu_call(cuda, err, call, cuMemGetAddressRange, &base, &bytes,
+			 address);
 
 	if (rc)
 		return rc;
 	ipc->offset = address - base;
 	ipc->exported = bytes;
-	if (cuda->cu.cuMemRetainAllocationHandle(&handle,
-						 (void *)(uintptr_t)base))
+	if (cu_call(cuda, NULL, call, cuMemRetainAllocationHandle, &handle,
+		    (void *)(uintptr_t)base))
 		return export_legacy(cuda, base, ipc, err);
 	rc = export_mapped(cuda, handle, ipc, fd, err);
-	cuda->cu.cuMemRelease(handle);
+	cu_call(cuda, NULL, call, cuMemRelease, handle);
 	return rc;
 }
 
@@ -194,27 +199,48 @@ static int map(struct capkm_cuda *cuda, struct mapping *m, int device,
 		rc = cu_call(cuda, err, call, cuMemSetAccess, m->address,
 			     m->bytes, &desc, 1);
 		if (rc)
-			cuda->cu.cuMemUnmap(m->address, m->bytes);
+			cu_call(cuda, NULL, call, cuMemUnmap, m->address,
+				m->bytes);
 	}
 	if (rc)
-		cuda->cu.cuMemAddressFree(m->address, m->bytes);
+		cu_call(cuda, NULL, call, cuMemAddressFree, m->address,
+			m->bytes);
 	return rc;
+}
+
+/*
+ * Of a descriptor that is no memory the driver says CU_UNKNOWN, and the context is none
+ * the worse (seen on an H200): what a peer sends must not look like a fault.
+ */
+static int import(struct capkm_cuda *cuda, int fd, unsigned long long *handle,
+		  struct capkm_error *err)
+{
+	const char *call = "cuda_ipc_open";
+	const char *function = "cuMemImportFromShareableHandle";
+	int result = cuda->cu.cuMemImportFromShareableHandle(handle,
+		(void *)(intptr_t)fd, CU_HANDLE_POSIX_FD);
+
+	if (result != CU_UNKNOWN)
+		return capkm_cu_error(cuda, result, call, function, err);
+	capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"%s: %s: %s (%d): descriptor %d is not what cuda_ipc_export() gives",
+		call, function, capkm_cu_name(cuda, result), result, fd);
+	capkm_error_code(err, result);
+	return -EINVAL;
 }
 
 static int open_mapped(struct capkm_cuda *cuda, const struct capkm_cuda_ipc *ipc,
 		       int fd, struct mapping *m, int device,
 		       struct capkm_error *err)
 {
-	int rc = cu_call(cuda, err, "cuda_ipc_open",
-			 cuMemImportFromShareableHandle, &m->handle,
-			 (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD);
+	int rc = import(cuda, fd, &m->handle, err);
 
 	if (rc)
 		return rc;
 	m->bytes = ipc->exported;
 	rc = map(cuda, m, device, err);
 	if (rc)
-		cuda->cu.cuMemRelease(m->handle);
+		cu_call(cuda, NULL, "cuda_ipc_open", cuMemRelease, m->handle);
 	return rc;
 }
 

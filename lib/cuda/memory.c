@@ -106,7 +106,7 @@ static void region_free(struct capkm_cuda *cuda, struct region *r)
 	bool pushed = !capkm_cuda_push(cuda, r->context, "cuda_free", NULL);
 
 	if (r->origin == ALLOCATED)
-		cuda->cu.cuMemFree(r->address);
+		cu_call(cuda, NULL, "cuda_free", cuMemFree, r->address);
 	else if (r->origin == OPENED)
 		capkm_ipc_close(cuda, r);
 	if (pushed)
@@ -245,7 +245,7 @@ int capkm_cuda_alloc(struct capkm_cuda *cuda, uint64_t bytes, const char *label,
 	rc = publish(cuda, r, label, flags, call, err);
 	if (rc) {
 		mode = capkm_cu_relax(cuda);
-		cuda->cu.cuMemFree(given);
+		cu_call(cuda, NULL, call, cuMemFree, given);
 		capkm_cu_restore(cuda, mode);
 		free(r);
 		return rc;
@@ -437,11 +437,13 @@ static int check_device(struct capkm_cuda *cuda, uint64_t address,
 			struct capkm_error *err)
 {
 	unsigned int type = 0;
-	int result = cuda->cu.cuPointerGetAttribute(&type,
-		CU_POINTER_MEMORY_TYPE, address);
+	int rc = cu_call(cuda, err, "cuda_adopt", cuPointerGetAttribute, &type,
+			 CU_POINTER_MEMORY_TYPE, address);
 
-	if (!result && type == CU_MEMORY_DEVICE)
+	if (!rc && type == CU_MEMORY_DEVICE)
 		return 0;
+	if (rc && rc != -EINVAL)
+		return rc;
 	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 		"cuda_adopt: 0x%" PRIx64 " is not memory of a device", address);
 }
@@ -676,7 +678,7 @@ static void take_page(void *context, uint64_t address, uint64_t bytes)
 	free(r);
 	mode = capkm_cu_relax(cuda);
 	if (!capkm_cuda_push(cuda, from->context, "pool_cleanup", NULL)) {
-		cuda->cu.cuMemFree(address);
+		cu_call(cuda, NULL, "pool_cleanup", cuMemFree, address);
 		capkm_cuda_pop(cuda);
 	}
 	capkm_cu_restore(cuda, mode);

@@ -42,14 +42,116 @@ static int errno_of(int result)
 	}
 }
 
+/*
+ * Results after which the context is lost: every later call on it says the same, and
+ * nothing but a new process helps. From the descriptions of CUresult in cuda.h ("leaves
+ * the process in an inconsistent state", "the context cannot be used").
+ */
+static const int sticky[] = {
+	214,	/* ECC_UNCORRECTABLE */
+	220,	/* NVLINK_UNCORRECTABLE */
+	226,	/* CONTAINED */
+	700,	/* ILLEGAL_ADDRESS */
+	702,	/* LAUNCH_TIMEOUT */
+	709,	/* CONTEXT_IS_DESTROYED */
+	710,	/* ASSERT */
+	714,	/* HARDWARE_STACK_ERROR */
+	715,	/* ILLEGAL_INSTRUCTION */
+	716,	/* MISALIGNED_ADDRESS */
+	717,	/* INVALID_ADDRESS_SPACE */
+	718,	/* INVALID_PC */
+	719,	/* LAUNCH_FAILED */
+	721,	/* TENSOR_MEMORY_LEAK */
+	806,	/* MPS_RPC_FAILURE */
+	810,	/* MPS_CLIENT_TERMINATED */
+	911,	/* EXTERNAL_DEVICE */
+	999,	/* UNKNOWN */
+};
+
+int capkm_cuda_is_sticky(int result)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(sticky) / sizeof(*sticky); i++)
+		if (sticky[i] == result)
+			return 1;
+	return 0;
+}
+
+/*
+ * The newest context of that handle whose id is not another one's: a context that is
+ * lost may not tell its id.
+ */
+static bool thread_place(struct capkm_cuda *cuda, struct capkm_where *where)
+{
+	unsigned long long id;
+	struct context *c;
+	cu_context handle;
+	bool asked;
+
+	if (cuda->cu.cuCtxGetCurrent(&handle) || !handle)
+		return false;
+	asked = !cuda->cu.cuCtxGetId(handle, &id);
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_FOREACH(c, &cuda->contexts, next)
+		if (c->handle == handle && (!asked || c->id == id))
+			break;
+	pthread_mutex_unlock(&cuda->lock);
+	if (c)
+		*where = capkm_context_place(c);
+	return c;
+}
+
+/* Of a context that the bridge does not know it has nothing to lose. */
+static void notice(struct capkm_cuda *cuda, const struct capkm_where *where,
+		   int result, const char *function)
+{
+	struct capkm_cause cause;
+	struct capkm_where here;
+	char text[CAPKM_TEXT_MAX + 1];
+
+	if (!capkm_cuda_is_sticky(result))
+		return;
+	if (!where && !thread_place(cuda, &here))
+		return;
+	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
+	cause.kind = 0;		/* it is always a fault */
+	capkm_stream_fault(cuda->c, where ? where : &here, &cause, NULL, NULL,
+			   NULL);
+}
+
 int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
 		   const char *function, struct capkm_error *err)
+{
+	return capkm_cu_error_at(cuda, NULL, result, call, function, err);
+}
+
+int capkm_cu_error_on(struct capkm_cuda *cuda, const struct stream *stream,
+		      int result, const char *call, const char *function,
+		      struct capkm_error *err)
+{
+	struct capkm_where where;
+
+	if (!result)
+		return 0;
+	if (!stream || !stream->context)
+		return capkm_cu_error(cuda, result, call, function, err);
+	where = capkm_stream_place(stream);
+	return capkm_cu_error_at(cuda, &where, result, call, function, err);
+}
+
+int capkm_cu_error_at(struct capkm_cuda *cuda, const struct capkm_where *where,
+		      int result, const char *call, const char *function,
+		      struct capkm_error *err)
 {
 	const char *text = NULL;
 	int rc;
 
 	if (!result)
 		return 0;
+	notice(cuda, where, result, function);
+	if (!err)
+		return errno_of(result);
 	cuda->cu.cuGetErrorString(result, &text);
 	rc = capkm_error_set(err, errno_of(result), CAPKM_NO_INDEX, 0,
 		"%s: %s: %s (%d)%s%s", call, function,
@@ -143,10 +245,22 @@ int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
 	return 0;
 }
 
+struct capkm_where capkm_context_place(const struct context *context)
+{
+	struct capkm_where where = { .slot = 0 };
+
+	memcpy(where.device, context->uuid, sizeof(where.device));
+	return where;
+}
+
 int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
 		    const char *call, struct capkm_error *err)
 {
-	return cu_call(cuda, err, call, cuCtxPushCurrent, context->handle);
+	const struct capkm_where where = capkm_context_place(context);
+
+	return capkm_cu_error_at(cuda, &where,
+				 cuda->cu.cuCtxPushCurrent(context->handle),
+				 call, "cuCtxPushCurrent", err);
 }
 
 void capkm_cuda_pop(struct capkm_cuda *cuda)

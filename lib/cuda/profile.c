@@ -13,13 +13,14 @@ enum state {
 	MEASURES,
 };
 
-static void destroy_events(struct capkm_cuda *cuda,
-			   struct capkm_cuda_profile *p)
+/* @s: whose they are, or NULL. */
+static void destroy_events(struct capkm_cuda *cuda, const struct stream *s,
+			   struct capkm_cuda_profile *p, const char *call)
 {
 	if (p->start)
-		cuda->cu.cuEventDestroy(p->start);
+		cu_call_on(cuda, s, NULL, call, cuEventDestroy, p->start);
 	if (p->stop)
-		cuda->cu.cuEventDestroy(p->stop);
+		cu_call_on(cuda, s, NULL, call, cuEventDestroy, p->stop);
 	p->start = NULL;
 	p->stop = NULL;
 }
@@ -33,9 +34,9 @@ static int create_events(struct capkm_cuda *cuda, const struct stream *s,
 
 	if (rc)
 		return rc;
-	rc = cu_call(cuda, err, call, cuEventCreate, &p->start, 0);
+	rc = cu_call_on(cuda, s, err, call, cuEventCreate, &p->start, 0);
 	if (!rc)
-		rc = cu_call(cuda, err, call, cuEventCreate, &p->stop, 0);
+		rc = cu_call_on(cuda, s, err, call, cuEventCreate, &p->stop, 0);
 	capkm_cuda_pop(cuda);
 	return rc;
 }
@@ -56,7 +57,7 @@ static int may(struct capkm_cuda *cuda, const struct stream *s,
 static int record(struct capkm_cuda *cuda, const struct stream *s,
 		  cu_event event, const char *call, struct capkm_error *err)
 {
-	return cu_call(cuda, err, call, cuEventRecord, event, s->handle);
+	return cu_call_on(cuda, s, err, call, cuEventRecord, event, s->handle);
 }
 
 int capkm_cuda_profile_begin(struct capkm_cuda *cuda, cu_stream handle,
@@ -82,7 +83,7 @@ int capkm_cuda_profile_begin(struct capkm_cuda *cuda, cu_stream handle,
 			rc = record(cuda, s, p.start, call, err);
 	}
 	if (rc)
-		destroy_events(cuda, &p);
+		destroy_events(cuda, s, &p, call);
 	capkm_cu_restore(cuda, mode);
 	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, s);
@@ -91,40 +92,46 @@ int capkm_cuda_profile_begin(struct capkm_cuda *cuda, cu_stream handle,
 	return rc;
 }
 
-/* The last event is recorded, unless a window is in the way. */
-static int stop(struct capkm_cuda *cuda, struct capkm_cuda_profile *p,
-		const char *call, struct capkm_error *err)
-{
-	struct capture capture;
-	struct stream *s;
-	int rc = capkm_stream_get(cuda, p->stream, call, &s, &capture, err);
-
-	if (rc)
-		return rc;
-	rc = may(cuda, s, &capture, call, err);
-	if (!rc)
-		p->state = REFUSED;
-	if (rc > 0)
-		rc = record(cuda, s, p->stop, call, err);
-	capkm_capture_put(cuda, &capture);
-	capkm_stream_put(cuda, s);
-	return rc;
-}
-
-static int measure(struct capkm_cuda *cuda, struct capkm_cuda_profile *p,
-		   const char *call, struct capkm_error *err)
+static int measure(struct capkm_cuda *cuda, const struct stream *s,
+		   struct capkm_cuda_profile *p, const char *call,
+		   struct capkm_error *err)
 {
 	float ms = 0;
 	int rc = capkm_cuda_stream_sync(cuda, p->stream, err);
 
 	if (!rc)
-		rc = cu_call(cuda, err, call, cuEventElapsedTime, &ms, p->start,
-			     p->stop);
+		rc = cu_call_on(cuda, s, err, call, cuEventElapsedTime, &ms,
+				p->start, p->stop);
 	if (rc)
 		return rc;
 	p->ns = (uint64_t)((double)ms * 1e6);
 	p->timed = 1;
 	return 0;
+}
+
+/* The last event is recorded and waited for, unless a window is in the way. */
+static int stop(struct capkm_cuda *cuda, struct capkm_cuda_profile *p,
+		const char *call, struct capkm_error *err)
+{
+	struct capture capture;
+	struct stream *s;
+	bool measures;
+	int rc = capkm_stream_get(cuda, p->stream, call, &s, &capture, err);
+
+	if (rc) {
+		destroy_events(cuda, NULL, p, call);
+		return rc;
+	}
+	rc = may(cuda, s, &capture, call, err);
+	measures = rc > 0;
+	if (measures)
+		rc = record(cuda, s, p->stop, call, err);
+	capkm_capture_put(cuda, &capture);
+	if (measures && !rc)
+		rc = measure(cuda, s, p, call, err);
+	destroy_events(cuda, s, p, call);
+	capkm_stream_put(cuda, s);
+	return rc;
 }
 
 int capkm_cuda_profile_end(struct capkm_cuda *cuda,
@@ -145,9 +152,6 @@ int capkm_cuda_profile_end(struct capkm_cuda *cuda,
 	mode = capkm_cu_relax(cuda);
 	if (p.state == MEASURES)
 		rc = stop(cuda, &p, call, err);
-	if (!rc && p.state == MEASURES)
-		rc = measure(cuda, &p, call, err);
-	destroy_events(cuda, &p);
 	capkm_cu_restore(cuda, mode);
 	if (rc)
 		return rc;

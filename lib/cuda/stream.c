@@ -97,11 +97,9 @@ int capkm_stream_ask(struct capkm_cuda *cuda, const struct stream *s,
 	*id = 0;
 	result = cuda->cu.cuStreamGetCaptureInfo(s->handle, status, id, NULL,
 						 NULL, NULL);
-	if (s->context)
-		capkm_cuda_notice(cuda, s, result, "cuStreamGetCaptureInfo");
 	if (result != CU_CAPTURE_IMPLICIT || !s->legacy)
-		return capkm_cu_error(cuda, result, call,
-				      "cuStreamGetCaptureInfo", err);
+		return capkm_cu_error_on(cuda, s, result, call,
+					 "cuStreamGetCaptureInfo", err);
 	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 		"%s: another stream of the context captures, and the legacy default stream would break that",
 		call);
@@ -113,7 +111,7 @@ static int check_id(struct capkm_cuda *cuda, const struct stream *s,
 {
 	unsigned long long id = s->id;
 	int rc = s->legacy ? 0 :
-		cu_call(cuda, err, call, cuStreamGetId, s->handle, &id);
+		cu_call_on(cuda, s, err, call, cuStreamGetId, s->handle, &id);
 
 	if (rc || id == s->id)
 		return rc;
@@ -503,7 +501,8 @@ static bool is_green(struct capkm_cuda *cuda, cu_stream handle)
 	void *green = NULL;
 
 	return cuda->cu.cuStreamGetGreenCtx &&
-	       !cuda->cu.cuStreamGetGreenCtx(handle, &green) && green;
+	       !cu_call(cuda, NULL, "cuda_stream_bind", cuStreamGetGreenCtx,
+			handle, &green) && green;
 }
 
 static int refuse_green(struct capkm_error *err)
@@ -534,7 +533,8 @@ static int ask_stream(struct capkm_cuda *cuda, struct stream *s,
 		}
 	}
 	if (!rc && !s->legacy)
-		rc = cu_call(cuda, err, call, cuStreamGetId, s->handle, &s->id);
+		rc = cu_call_on(cuda, s, err, call, cuStreamGetId, s->handle,
+				&s->id);
 	return rc;
 }
 

@@ -6,63 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Results after which the context is lost: every later call on it says the same, and
- * nothing but a new process helps. From the descriptions of CUresult in cuda.h ("leaves
- * the process in an inconsistent state", "the context cannot be used").
- */
-static const int sticky[] = {
-	214,	/* ECC_UNCORRECTABLE */
-	220,	/* NVLINK_UNCORRECTABLE */
-	226,	/* CONTAINED */
-	700,	/* ILLEGAL_ADDRESS */
-	702,	/* LAUNCH_TIMEOUT */
-	709,	/* CONTEXT_IS_DESTROYED */
-	710,	/* ASSERT */
-	714,	/* HARDWARE_STACK_ERROR */
-	715,	/* ILLEGAL_INSTRUCTION */
-	716,	/* MISALIGNED_ADDRESS */
-	717,	/* INVALID_ADDRESS_SPACE */
-	718,	/* INVALID_PC */
-	719,	/* LAUNCH_FAILED */
-	721,	/* TENSOR_MEMORY_LEAK */
-	806,	/* MPS_RPC_FAILURE */
-	810,	/* MPS_CLIENT_TERMINATED */
-	911,	/* EXTERNAL_DEVICE */
-	999,	/* UNKNOWN */
-};
-
-int capkm_cuda_is_sticky(int result)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(sticky) / sizeof(*sticky); i++)
-		if (sticky[i] == result)
-			return 1;
-	return 0;
-}
-
-static void notice_at(struct capkm_cuda *cuda, const struct capkm_where *where,
-		      int result, const char *function)
-{
-	struct capkm_cause cause;
-	char text[CAPKM_TEXT_MAX + 1];
-
-	if (!capkm_cuda_is_sticky(result))
-		return;
-	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
-	cause.kind = 0;		/* it is always a fault */
-	capkm_stream_fault(cuda->c, where, &cause, NULL, NULL, NULL);
-}
-
-void capkm_cuda_notice(struct capkm_cuda *cuda, const struct stream *stream,
-		       int result, const char *function)
-{
-	const struct capkm_where where = capkm_stream_place(stream);
-
-	notice_at(cuda, &where, result, function);
-}
-
 /* After a wait of the driver for what the stream had done up to @sequence. */
 static int waited(struct capkm_cuda *cuda, const struct stream *s,
 		  uint64_t sequence, int result, const char *call,
@@ -72,8 +15,7 @@ static int waited(struct capkm_cuda *cuda, const struct stream *s,
 
 	if (!result)
 		return capkm_confirm(cuda->c, &where, sequence, NULL, err);
-	capkm_cuda_notice(cuda, s, result, function);
-	return capkm_cu_error(cuda, result, call, function, err);
+	return capkm_cu_error_at(cuda, &where, result, call, function, err);
 }
 
 int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
@@ -153,11 +95,9 @@ static int sync_all(struct capkm_cuda *cuda, struct stream *const *streams,
 	mode = capkm_cu_relax(cuda);
 	result = cuda->cu.cuCtxSynchronize();
 	capkm_cu_restore(cuda, mode);
-	if (result && len)
-		capkm_cuda_notice(cuda, streams[0], result, "cuCtxSynchronize");
 	if (result)
-		return capkm_cu_error(cuda, result, call, "cuCtxSynchronize",
-				      err);
+		return capkm_cu_error_on(cuda, len ? streams[0] : NULL, result,
+					 call, "cuCtxSynchronize", err);
 	for (i = 0; i < len && !rc; i++) {
 		where = capkm_stream_place(streams[i]);
 		rc = capkm_confirm(cuda->c, &where, sequences[i], NULL, err);
@@ -315,7 +255,8 @@ int capkm_cuda_event_record(struct capkm_cuda *cuda, cu_event handle,
 	if (!rc)
 		rc = capkm_stream_sequence(cuda->c, &where, &e->sequence, err);
 	if (!rc)
-		rc = cu_call(cuda, err, call, cuEventRecord, handle, s->handle);
+		rc = cu_call_on(cuda, s, err, call, cuEventRecord, handle,
+				s->handle);
 	capkm_capture_put(cuda, &capture);
 	if (rc) {
 		free(e);
@@ -397,8 +338,8 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 	else
 		rc = join(cuda, s, e.window, call, &capture, err);
 	if (!rc)
-		rc = cu_call(cuda, err, call, cuStreamWaitEvent, s->handle,
-			     handle, 0);
+		rc = cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
+				s->handle, handle, 0);
 	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, s);
 	return rc;
@@ -436,8 +377,8 @@ static int happened(struct capkm_cuda *cuda, const struct event *e, int result,
 			      function, err);
 	if (result) {
 		memcpy(here.device, e->where.device, sizeof(here.device));
-		notice_at(cuda, &here, result, function);
-		return capkm_cu_error(cuda, result, call, function, err);
+		return capkm_cu_error_at(cuda, &here, result, call, function,
+					 err);
 	}
 	rc = capkm_confirm_other(cuda->c, e->client, &e->where, e->sequence,
 				 NULL, err);
@@ -510,20 +451,20 @@ static int own_client(struct capkm_cuda *cuda, uint64_t *client,
 	return rc;
 }
 
-static int get_handle(struct capkm_cuda *cuda, cu_event event,
+static int get_handle(struct capkm_cuda *cuda, const struct event *e,
 		      struct cu_ipc_handle *handle, const char *call,
 		      struct capkm_error *err)
 {
 	int mode = capkm_cu_relax(cuda);
-	int result = cuda->cu.cuIpcGetEventHandle(handle, event);
+	int result = cuda->cu.cuIpcGetEventHandle(handle, e->handle);
 
 	capkm_cu_restore(cuda, mode);
 	if (result != CU_INVALID_HANDLE && result != CU_INVALID_VALUE)
-		return capkm_cu_error(cuda, result, call, "cuIpcGetEventHandle",
-				      err);
+		return capkm_cu_error_on(cuda, e->stream, result, call,
+					 "cuIpcGetEventHandle", err);
 	capkm_error_set(err, -EOPNOTSUPP, CAPKM_NO_INDEX, 0,
 		"%s: CUDA cannot share event %p (%s): it has to be created with CU_EVENT_INTERPROCESS and CU_EVENT_DISABLE_TIMING",
-		call, (void *)event, capkm_cu_name(cuda, result));
+		call, (void *)e->handle, capkm_cu_name(cuda, result));
 	capkm_error_code(err, result);
 	return -EOPNOTSUPP;
 }
@@ -561,7 +502,7 @@ static int export(struct capkm_cuda *cuda, const struct event *e,
 	if (!rc)
 		rc = own_client(cuda, &ipc->client, err);
 	if (!rc)
-		rc = get_handle(cuda, e->handle, &handle, call, err);
+		rc = get_handle(cuda, e, &handle, call, err);
 	if (rc)
 		return rc;
 	if (set_exported(cuda, e->handle, e->stream, &ipc->sequence))

@@ -153,17 +153,25 @@ static int see_extra(struct walk *w, void **extra)
 	return block ? see_words(w, block, bytes) : 0;
 }
 
+/* A question about a node: what may go wrong with it is no error of the walk. */
+#define ask(w, function, ...)						\
+	cu_call_on((w)->cuda, (w)->window->origin, NULL, (w)->call,	\
+		   function, __VA_ARGS__)
+
 static int param(struct walk *w, const struct cu_kernel_params *p, size_t i,
 		 size_t *bytes)
 {
 	const struct cu_driver *cu = &w->cuda->cu;
+	int result = CU_NOT_SUPPORTED;
 	size_t offset;
 
 	if (p->func && cu->cuFuncGetParamInfo)
-		return cu->cuFuncGetParamInfo(p->func, i, &offset, bytes);
-	if (!p->func && p->kern && cu->cuKernelGetParamInfo)
-		return cu->cuKernelGetParamInfo(p->kern, i, &offset, bytes);
-	return CU_NOT_SUPPORTED;
+		result = cu->cuFuncGetParamInfo(p->func, i, &offset, bytes);
+	else if (!p->func && p->kern && cu->cuKernelGetParamInfo)
+		result = cu->cuKernelGetParamInfo(p->kern, i, &offset, bytes);
+	capkm_cu_error_on(w->cuda, w->window->origin, result, w->call,
+			  "cuFuncGetParamInfo", NULL);
+	return result;
 }
 
 /* A driver that does not say how large arguments are has shown nothing. */
@@ -174,7 +182,7 @@ static int see_kernel(struct walk *w, cu_node node)
 	int rc = 0;
 
 	w->found->kernels++;
-	if (w->cuda->cu.cuGraphKernelNodeGetParams(node, &p)) {
+	if (ask(w, cuGraphKernelNodeGetParams, node, &p)) {
 		w->found->opaque++;
 		return 0;
 	}
@@ -246,13 +254,12 @@ static bool is_retained(const struct walk *w, uint64_t address, uint64_t bytes)
 }
 
 /* A side of unified addressing may be anything. */
-static bool is_device(struct capkm_cuda *cuda, uint64_t address)
+static bool is_device(struct walk *w, uint64_t address)
 {
 	unsigned int type = 0;
 
-	return !cuda->cu.cuPointerGetAttribute(&type, CU_POINTER_MEMORY_TYPE,
-					       address) &&
-	       type == CU_MEMORY_DEVICE;
+	return !ask(w, cuPointerGetAttribute, &type, CU_POINTER_MEMORY_TYPE,
+		    address) && type == CU_MEMORY_DEVICE;
 }
 
 /* Either side: known device memory, host memory that is retained or not, arrays. */
@@ -269,7 +276,7 @@ static int see_side(struct walk *w, const struct cu_copy_side *s,
 	if (s->type != CU_MEMORY_HOST &&
 	    capkm_cuda_buffer_at(w->cuda, at, &rest))
 		return see(w, at);
-	if (s->type == CU_MEMORY_DEVICE || is_device(w->cuda, at))
+	if (s->type == CU_MEMORY_DEVICE || is_device(w, at))
 		return 0;	/* of nobody that the bridge knows */
 	if (extent(s, p) && !is_retained(w, at, extent(s, p)))
 		w->found->host_unchecked++;
@@ -282,7 +289,7 @@ static int see_copy(struct walk *w, cu_node node)
 	int rc;
 
 	w->found->copies++;
-	if (w->cuda->cu.cuGraphMemcpyNodeGetParams(node, &p)) {
+	if (ask(w, cuGraphMemcpyNodeGetParams, node, &p)) {
 		w->found->opaque++;
 		return 0;
 	}
@@ -294,7 +301,7 @@ static int see_set(struct walk *w, cu_node node)
 {
 	struct cu_set_params p;
 
-	if (!w->cuda->cu.cuGraphMemsetNodeGetParams(node, &p))
+	if (!ask(w, cuGraphMemsetNodeGetParams, node, &p))
 		return see(w, p.to);
 	w->found->opaque++;
 	return 0;
@@ -306,7 +313,7 @@ static int walk_child(struct walk *w, cu_node node)
 {
 	cu_graph child;
 
-	if (!w->cuda->cu.cuGraphChildGraphNodeGetGraph(node, &child))
+	if (!ask(w, cuGraphChildGraphNodeGetGraph, node, &child))
 		return walk_graph(w, child);
 	w->found->opaque++;
 	return 0;
@@ -352,7 +359,7 @@ static int walk_node(struct walk *w, cu_node node)
 	int type;
 
 	w->found->nodes++;
-	if (w->cuda->cu.cuGraphNodeGetType(node, &type))
+	if (ask(w, cuGraphNodeGetType, node, &type))
 		type = -1;
 	switch (type) {
 	case CU_NODE_KERNEL:
@@ -387,15 +394,17 @@ static int walk_graph(struct walk *w, cu_graph graph)
 	struct capkm_cuda *cuda = w->cuda;
 	cu_node *nodes;
 	size_t i, n = 0;
-	int rc = cu_call(cuda, w->err, w->call, cuGraphGetNodes, graph, NULL,
-			 &n);
+	const struct stream *s = w->window->origin;
+	int rc = cu_call_on(cuda, s, w->err, w->call, cuGraphGetNodes, graph,
+			    NULL, &n);
 
 	if (rc || !n)
 		return rc;
 	nodes = calloc(n, sizeof(*nodes));
 	if (!nodes)
 		return no_memory(w);
-	rc = cu_call(cuda, w->err, w->call, cuGraphGetNodes, graph, nodes, &n);
+	rc = cu_call_on(cuda, s, w->err, w->call, cuGraphGetNodes, graph, nodes,
+			&n);
 	for (i = 0; i < n && !rc; i++)
 		rc = walk_node(w, nodes[i]);
 	free(nodes);

@@ -86,8 +86,7 @@ int capkm_work_end(struct capkm_cuda *cuda, struct stream *stream,
 		return capkm_scope_exit(cuda->c, scope, 0, err);
 	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
 	capkm_scope_fail(cuda->c, scope, &cause, NULL);
-	capkm_cuda_notice(cuda, stream, result, function);
-	return capkm_cu_error(cuda, result, call, function, err);
+	return capkm_cu_error_on(cuda, stream, result, call, function, err);
 }
 
 /* A reference to a stream that work can be issued on. */
@@ -303,7 +302,8 @@ static int give_to_graph(struct job *job, struct keeper *k)
 					     CU_GRAPH_USER_OBJECT_MOVE);
 	if (result) {
 		k->release = nobody;
-		cu->cuUserObjectRelease(object, 1);
+		cu_call_on(job->cuda, job->stream, NULL, job->call,
+			   cuUserObjectRelease, object, 1);
 	}
 	return result;
 }
@@ -594,9 +594,9 @@ static int copy_out(void *context, void *dst, const void *src,
 {
 	struct reading *r = context;
 	struct capkm_cuda *cuda = r->cuda;
-	int rc = cu_call(cuda, r->err, "cuda_read", cuMemcpyAsync,
-			 (uintptr_t)dst, (uintptr_t)src,
-			 claim->end - claim->start, r->stream->handle);
+	int rc = cu_call_on(cuda, r->stream, r->err, "cuda_read", cuMemcpyAsync,
+			    (uintptr_t)dst, (uintptr_t)src,
+			    claim->end - claim->start, r->stream->handle);
 
 	return rc ? rc : capkm_cuda_stream_sync(cuda, r->handle, r->err);
 }

@@ -209,6 +209,198 @@ TEST_F(bridge, each_call_of_a_body)
 	all_failures(self, body_story);
 }
 
+/* ------------------------------------------ errors that lose the context */
+
+/* Most of what there is, outside of the windows of the stories above. */
+struct life {
+	struct story st;	/* its step and result are this one's */
+	cu_stream u;		/* not bound */
+	uint64_t raw;		/* not adopted */
+	cu_event shared;
+	uint64_t m, outer;	/* what it has allocated, and captured */
+	struct capkm_cuda_profile p;
+};
+
+static void nothing(void *context)
+{
+	(void)context;
+}
+
+static void live_with_streams(struct life *l)
+{
+	struct story *st = &l->st;
+	struct gpu *g = st->g;
+	int done;
+
+	STEP(st, capkm_cuda_stream_bind(g->b, l->u, NULL, NULL, &err));
+	STEP(st, c_try_inc(g, l->u, st->m).rc);
+	STEP(st, c_try_set(g, l->u, st->m, 5).rc);
+	STEP(st, capkm_cuda_host_function(g->b, l->u, nothing, NULL, NULL, NULL, &err));
+	STEP(st, capkm_cuda_event_record(g->b, l->shared, l->u, &err));
+	STEP(st, capkm_cuda_stream_wait(g->b, st->t, l->shared, &err));
+	STEP(st, capkm_cuda_event_query(g->b, l->shared, &done, &err));
+	STEP(st, capkm_cuda_event_sync(g->b, l->shared, &err));
+	STEP(st, capkm_cuda_event_export(g->b, l->shared,
+		&(struct capkm_cuda_event_ipc){ .size = 0 }, &err));
+	capkm_cuda_event_forget(g->b, l->shared);
+	STEP(st, capkm_cuda_profile_begin(g->b, l->u, &l->p, &err));
+	STEP(st, capkm_cuda_profile_end(g->b, &l->p, &err));
+	STEP(st, capkm_cuda_stream_sync(g->b, l->u, &err));
+	STEP(st, capkm_cuda_context_sync(g->b, &err));
+	STEP(st, capkm_cuda_stream_unbind(g->b, l->u, &err));
+}
+
+static void live_with_memory(struct life *l)
+{
+	const struct capkm_cuda_range all = { l->raw, BYTES };
+	struct capkm_cuda_ipc ipc;
+	struct story *st = &l->st;
+	struct gpu *g = st->g;
+	uint32_t words[WORDS];
+	int fd;
+
+	STEP(st, capkm_cuda_alloc(g->b, BYTES, NULL, CAPKM_CUDA_MEMORY_F_EXPORT, &l->m, &err));
+	STEP(st, capkm_cuda_ipc_export(g->b, l->m, &ipc, &fd, &err));
+	STEP(st, capkm_cuda_adopt(g->b, l->raw, 0, NULL, 0, &err));
+	STEP(st, c_try_copy(g, st->s, l->raw, st->m).rc);
+	STEP(st, capkm_cuda_read(g->b, st->s, &all, words, &err));
+	STEP(st, capkm_cuda_forget(g->b, l->raw, &err));
+	STEP(st, capkm_cuda_free(g->b, l->m, &err));
+	l->m = 0;
+}
+
+static void live_with_a_graph(struct life *l)
+{
+	struct story *st = &l->st;
+	struct gpu *g = st->g;
+
+	capture(st);
+	if (st->rc)
+		return;
+	STEP(st, c_try_replay(g, st->s, st->graph).rc);
+	STEP(st, capkm_cuda_graph_prepare(g->b, st->s, NULL, NULL, &err));
+	STEP(st, capkm_cuda_graph_begin(g->b, st->s, &err));
+	STEP(st, c_try_replay(g, st->s, st->graph).rc);
+	STEP(st, capkm_cuda_graph_end(g->b, st->s, &l->outer, NULL, &err));
+	STEP(st, capkm_cuda_graph_destroy(g->b, st->graph, &err));
+	st->graph = 0;
+	STEP(st, capkm_cuda_graph_destroy(g->b, l->outer, &err));
+	l->outer = 0;
+}
+
+/* Whatever was left half done. */
+static void end_life(struct life *l)
+{
+	struct story *st = &l->st;
+	struct gpu *g = st->g;
+
+	capkm_cuda_graph_abort(g->b, st->s, &err);
+	end_capture(st->s);
+	if (l->outer)
+		capkm_cuda_graph_destroy(g->b, l->outer, &err);
+	if (st->graph)
+		capkm_cuda_graph_destroy(g->b, st->graph, &err);
+	capkm_cuda_profile_end(g->b, &l->p, &err);
+	capkm_cuda_stream_unbind(g->b, l->u, &err);
+	capkm_cuda_forget(g->b, l->raw, &err);
+	if (l->m)
+		capkm_cuda_free(g->b, l->m, &err);
+	c_sync_(g, st->t);
+	c_write_(g, st->s, st->m, 5);
+	c_write_(g, st->s, st->other, 5);
+}
+
+/* The @n-th call of @name loses the context: whoever called it, the authority is told. */
+static void lose(const struct life *told, void (*live)(struct life *l), const uint8_t device[16],
+		 const char *name, unsigned int n)
+{
+	struct gpu *g = told->st.g;
+	struct life l = *told;
+
+	standin.fail(name, n, 719);
+	live(&l);
+	standin.fail(name, 0, 0);
+	if (b_domain_(g).out_faulted != 1)
+		t_die("%s %u: nobody was told (%s: %d)", name, n, l.st.step, l.st.rc);
+	if (capkm_context_renew(g->c, device, NULL, &err))
+		t_die("context_renew: %s", err.text);
+	end_life(&l);
+	if (b_domain_(g).out_windows || b_domain_(g).out_graphs)
+		t_die("%s %u: a window or a graph is left", name, n);
+}
+
+static const char *const functions[] = {
+#define NAME(name, version, args) #name,
+	CU_CALLS(NAME, NAME)
+#undef NAME
+};
+
+/* Of none that is lost; what an upload has not done the next launch does, and says it. */
+static bool is_of_no_context(const char *name)
+{
+	static const char *const are[] = {
+		"cuGetErrorName", "cuGetErrorString", "cuThreadExchangeStreamCaptureMode",
+		"cuCtxPopCurrent", "cuGraphUpload",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(are); i++)
+		if (!strcmp(are[i], name))
+			return true;
+	return false;
+}
+
+/* Every function of the driver that a context can fail, at every call of it. */
+static void all_losses(FIXTURE_DATA(bridge) *self, void (*live)(struct life *l))
+{
+	struct gpu *g = &self->g;
+	struct life told = {
+		.st = { .g = g, .s = self->s, .t = self->t, .m = c_new(g, self->s, 5),
+			.other = c_new(g, self->s, 5) },
+		.shared = c_shared_event(),
+	};
+	uint64_t calls[ARRAY_SIZE(functions)], tried = 0;
+	struct life l;
+
+	CU_DO(cuStreamCreate(&told.u, CU_STREAM_NON_BLOCKING));
+	CU_DO(cuMemAlloc((cu_address *)&told.raw, BYTES));
+	l = told;
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
+		calls[i] = standin.calls(functions[i]);
+	live(&l);
+	if (l.st.rc)
+		t_die("without a failure: %s: %d (%s)", l.st.step, l.st.rc, err.text);
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
+		calls[i] = standin.calls(functions[i]) - calls[i];
+	end_life(&l);
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		if (is_of_no_context(functions[i]))
+			continue;
+		for (unsigned int n = 1; n <= calls[i]; n++, tried++)
+			lose(&told, live, self->on_s.device, functions[i], n);
+	}
+	if (tried < 15)
+		t_die("only %" PRIu64 " calls", tried);
+	CU_DO(cuMemFree(told.raw));
+}
+
+TEST_F(bridge, streams_lose_the_context)
+{
+	ONLY_STANDIN();
+	all_losses(self, live_with_streams);
+}
+
+TEST_F(bridge, memory_loses_the_context)
+{
+	ONLY_STANDIN();
+	all_losses(self, live_with_memory);
+}
+
+TEST_F(bridge, graphs_lose_the_context)
+{
+	ONLY_STANDIN();
+	all_losses(self, live_with_a_graph);
+}
+
 /* Outside of a window: the write is tainted with what the driver said, or there was none. */
 TEST_F(bridge, each_call_of_work)
 {

@@ -415,6 +415,11 @@ TEST_F(bridge, shared_by_descriptor)
 	OK(capkm_cuda_open(other.c, NULL, &other.b, &err));
 	CU(cuStreamCreate(&u, CU_STREAM_NON_BLOCKING));
 	c_bind(&other, u);
+	/* A wrong descriptor is the caller's mistake: no context is lost by it. */
+	FAILS(-EINVAL, "descriptor 12345",
+	      capkm_cuda_ipc_open(other.b, &ipc, 12345, &there, &err));
+	ASSERT_EQ(CU_UNKNOWN, err.code);
+	ASSERT_EQ(0, b_domain(g).out_faulted);
 	OK(capkm_cuda_ipc_open(other.b, &ipc, fd, &there, &err));
 	close(fd);
 	ASSERT_EQ(ipc.buffer, c_claim(&other, there).buffer);

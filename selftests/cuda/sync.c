@@ -406,6 +406,118 @@ TEST_F(bridge, sticky_waits)
 	}
 }
 
+/*
+ * The same of calls that order and measure; each is the first that sees it. The other
+ * stream's work is lost with the context.
+ */
+TEST_F(bridge, sticky_order)
+{
+	static const struct { const char *call; unsigned int nth; } at[] = {
+		{ "cuEventRecord", 1 }, { "cuStreamWaitEvent", 1 }, { "cuEventCreate", 1 },
+		{ "cuEventCreate", 2 }, { "cuEventRecord", 1 }, { "cuEventRecord", 2 },
+		{ "cuEventElapsedTime", 1 },
+	};
+	G;
+	uint64_t a = b_shared(g, t, 5);
+	struct capkm_cuda_profile p;
+	cu_event e = c_event();
+	struct capkm_report r;
+	int rc;
+
+	ONLY_STANDIN();
+	c_event_record(g, e, s);
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		c_inc(g, t, a);
+		standin.fail(at[i].call, at[i].nth, 719);
+		rc = i == 0 ? capkm_cuda_event_record(g->b, e, s, &err) :
+		     i == 1 ? capkm_cuda_stream_wait(g->b, s, e, &err) :
+			      capkm_cuda_profile_begin(g->b, s, &p, &err);
+		if (!rc && i >= 2)
+			rc = capkm_cuda_profile_end(g->b, &p, &err);
+		ASSERT_EQ(-EREMOTEIO, rc);
+		ASSERT_EQ(719, err.code);
+		SAYS(at[i].call);
+		r = c_is_tainted(g, a, CAPKM_KIND_DEVICE_FAULT);
+		ASSERT_EQ(719, r.code);
+		HAS(r.text, at[i].call);
+		ASSERT_EQ(r.failure, b_slot(g, &self->on_s).out_failure);
+		OK(capkm_context_renew(g->c, self->on_s.device, NULL, &err));
+		c_write(g, t, a, 5);
+	}
+}
+
+/*
+ * A call that belongs to no stream is of the thread's context; but one that only says
+ * that a wrong thing was asked for loses none.
+ */
+TEST_F(bridge, sticky_without_a_stream)
+{
+	G;
+	uint64_t a = b_shared(g, s, 5), m = 77, epoch;
+
+	ONLY_STANDIN();
+	c_inc(g, s, a);
+	standin.fail("cuMemAlloc", 1, 801);
+	ASSERT_EQ(-EREMOTEIO, capkm_cuda_alloc(g->b, BYTES, NULL, 0, &m, &err));
+	b_is_pending(g, a);
+	/* Of the calling thread's context there is not even the id. */
+	standin.fail("cuMemAlloc", 1, 719);
+	standin.fail("cuCtxGetId", 2, 719);
+	ASSERT_EQ(-EREMOTEIO, capkm_cuda_alloc(g->b, BYTES, NULL, 0, &m, &err));
+	ASSERT_EQ(77, m);
+	ASSERT_EQ(719, c_is_tainted(g, a, CAPKM_KIND_DEVICE_FAULT).code);
+	OK(capkm_context_renew(g->c, self->on_s.device, &epoch, &err));
+	ASSERT_EQ(1, epoch);
+	c_write(g, s, a, 5);
+	/* A thread without a context has nothing to lose. */
+	c_inc(g, s, a);
+	CU(cuCtxSetCurrent(NULL));
+	standin.fail("cuCtxGetCurrent", 1, 719);
+	ASSERT_EQ(-EREMOTEIO, capkm_cuda_alloc(g->b, BYTES, NULL, 0, &m, &err));
+	CU(cuCtxSetCurrent(g->context));
+	b_is_pending(g, a);
+	c_is(g, s, a, 6);
+}
+
+/* Whose context is lost: the stream's, whichever is current; else the current one. */
+TEST_F(bridge, sticky_of_two_devices)
+{
+	G;
+	uint64_t a = b_shared(g, s, 5), b, m;
+	cu_context second = NULL;
+	struct capkm_where there;
+	cu_event e = c_event();
+	cu_device device;
+	cu_stream u = NULL;
+
+	ONLY_STANDIN();
+	NEEDS_DEVICES(2);
+	CU(cuDeviceGet(&device, 1));
+	CU(cuDevicePrimaryCtxRetain(&second, device));
+	CU(cuCtxSetCurrent(second));
+	CU(cuStreamCreate(&u, CU_STREAM_NON_BLOCKING));
+	there = c_bind(g, u);
+	b = b_shared(g, u, 6);
+	c_set(g, u, b, 7);
+	c_set(g, s, a, 7);
+	standin.fail("cuEventRecord", 1, 719);
+	ASSERT_EQ(-EREMOTEIO, capkm_cuda_event_record(g->b, e, s, &err));
+	c_is_tainted(g, a, CAPKM_KIND_DEVICE_FAULT);
+	b_is_pending(g, b);
+	OK(capkm_context_renew(g->c, self->on_s.device, NULL, &err));
+	c_set(g, s, a, 7);
+	standin.fail("cuMemAlloc", 1, 719);
+	ASSERT_EQ(-EREMOTEIO, capkm_cuda_alloc(g->b, BYTES, NULL, 0, &m, &err));
+	c_is_tainted(g, b, CAPKM_KIND_DEVICE_FAULT);
+	b_is_pending(g, a);
+	OK(capkm_context_renew(g->c, there.device, NULL, &err));
+	c_free(g, b);
+	OK(capkm_cuda_stream_unbind(g->b, u, &err));
+	CU(cuStreamDestroy(u));
+	CU(cuCtxSetCurrent(g->context));
+	CU(cuDevicePrimaryCtxRelease(device));
+}
+
 /* And one that a launch gives. */
 TEST_F(bridge, sticky_launch)
 {
@@ -515,7 +627,10 @@ TEST_F(bridge, t117_hw_profile)
 	NOTHING_BROKE();
 }
 
-/* The driver, too, may refuse it, at each of its calls: that is an error, and leaves nothing. */
+/*
+ * The driver, too, may refuse it, at each of its calls: that is an error, leaves nothing, and
+ * is no fault.
+ */
 TEST_F(bridge, profile_fails)
 {
 	static const struct { const char *call; unsigned int nth; } at[] = {
@@ -523,16 +638,18 @@ TEST_F(bridge, profile_fails)
 		{ "cuEventRecord", 2 }, { "cuEventElapsedTime", 1 },
 	};
 	G;
+	uint64_t a = b_shared(g, t, 5);
 	struct capkm_cuda_profile p;
 
 	ONLY_STANDIN();
+	c_inc(g, t, a);
 	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
 		/* A call that fails is counted, too. */
 		const uint64_t made = standin.calls("cuEventCreate") + (i < 2);
 		const uint64_t gone = standin.calls("cuEventDestroy");
 		int rc;
 
-		standin.fail(at[i].call, at[i].nth, 999);
+		standin.fail(at[i].call, at[i].nth, 801);
 		rc = capkm_cuda_profile_begin(g->b, s, &p, &err);
 		if (!rc)
 			rc = capkm_cuda_profile_end(g->b, &p, &err);
@@ -540,6 +657,7 @@ TEST_F(bridge, profile_fails)
 		ASSERT_EQ(standin.calls("cuEventCreate") - made,
 			  standin.calls("cuEventDestroy") - gone);
 	}
+	b_is_pending(g, a);
 	OK(capkm_cuda_profile_begin(g->b, s, &p, &err));
 	OK(capkm_cuda_profile_end(g->b, &p, &err));
 	ASSERT_EQ(1, p.timed);

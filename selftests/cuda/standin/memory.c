@@ -652,10 +652,10 @@ CALL(cuMemImportFromShareableHandle, (unsigned long long *handle, void *os_handl
 	int fd = fcntl((int)(intptr_t)os_handle, F_DUPFD_CLOEXEC, 0);
 	struct stat st;
 
-	if (fd < 0 || type != CU_HANDLE_POSIX_FD || fstat(fd, &st)) {
+	if (fd < 0 || type != CU_HANDLE_POSIX_FD || fstat(fd, &st) || !st.st_size) {
 		if (fd >= 0)
 			close(fd);
-		return CU_INVALID_VALUE;
+		return CU_UNKNOWN;
 	}
 	*handle = (uintptr_t)physical_new(fd, (size_t)st.st_size, &prop);
 	return 0;
