@@ -488,7 +488,10 @@ CAPKM_API int capkm_cuda_set(struct capkm_cuda *cuda,
 			     uint64_t bytes, uint32_t width, uint32_t value,
 			     uint32_t *result, struct capkm_error *err);
 
-/* Calls @fn on the host in the order of the stream; it must not call CUDA. */
+/*
+ * Calls @fn on the host in the order of the stream; it must not call CUDA. Not in a body
+ * (capkm_cuda_body_begin()): CUDA allows no host nodes there.
+ */
 CAPKM_API int capkm_cuda_host_function(struct capkm_cuda *cuda,
 				       struct CUstream_st *stream,
 				       void (*fn)(void *context), void *context,
@@ -605,7 +608,9 @@ CAPKM_API int capkm_cuda_event_export(struct capkm_cuda *cuda,
  * one of the last two has seen that it has happened, what the other process had written in
  * exported memory is confirmed, also if it dies later (capkm_confirm_other()). If it died
  * before, what it had not confirmed is tainted and stays so, whatever the event says: check
- * the memory before it is read.
+ * the memory before it is read. Check it before waiting, too: CUDA does not define a wait
+ * for an event whose exporter has destroyed it, or has died. A query that is repeated up to
+ * a bound always comes back to that question.
  *
  * Return: 0; -EINVAL (not what event_export() gives), -EXDEV (another domain), -ENODEV (on
  * another device than the current context), -ENOMEM, errors of the driver
@@ -844,6 +849,7 @@ struct capkm_cuda_body {
  * What is issued on @stream goes into the body. Until it has ended, work on the parent is
  * refused and dooms the parent, and the parent cannot be ended. Flags and mode are the
  * parent's. A body may have bodies itself; a window has one at a time, and each only once.
+ * CUDA allows kernel, empty, child graph, memset, memcpy and conditional nodes in it.
  *
  * If the driver refuses, the parent is doomed.
  *
