@@ -32,8 +32,11 @@ void capkm_test_become(uint32_t pid);
 /* The process @pid has died; its client of the embedded handle @c ends. */
 void capkm_test_die(struct capkm *c, uint32_t pid);
 
-/* From now on capkm_open() takes "proxy:HOST:PORT", see transport_proxy.c. */
-void capkm_test_offer_proxy(void);
+/*
+ * From now on capkm_open() takes "proxy:HOST:PORT", see transport_proxy.c. @seconds: how
+ * long the other end may be silent before a session begins or has ended.
+ */
+void capkm_test_offer_proxy(unsigned int seconds);
 /*
  * Runs a shell command where the proxy at HOST:PORT is, an empty one ends it; its
  * output, and its exit status or -errno.

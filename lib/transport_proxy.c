@@ -5,7 +5,8 @@
  * machine of the GPU does not run.
  *
  * One lock for all handles: it guards the connections, and is held across fork(), for a
- * child must not keep its parent's sessions alive.
+ * child must not keep its parent's sessions alive. What waits for the other end with the
+ * lock does so for a bounded time, lest a fork wait for ever.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -39,6 +40,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct proxy *proxies;
+static unsigned int patience;	/* seconds, with the lock */
 
 static void before_fork(void)
 {
@@ -101,7 +103,17 @@ static int parse(const char *text, struct sockaddr_in *address)
 	return inet_pton(AF_INET, host, &address->sin_addr) == 1 ? 0 : -EINVAL;
 }
 
-/* A connection that has said @hello, and @answer to it; its descriptor or -errno. */
+static void be_patient(int fd, int option, unsigned int seconds)
+{
+	const struct timeval t = { .tv_sec = seconds };
+
+	setsockopt(fd, SOL_SOCKET, option, &t, sizeof(t));
+}
+
+/*
+ * A connection that has said @hello, and @answer to it; its descriptor or -errno. It stays
+ * impatient. A command's answer comes when that has ended, whenever that is.
+ */
 static int reach(const struct sockaddr_in *address, struct proxy_hello *hello,
 		 const void *more, struct proxy_answer *answer)
 {
@@ -114,6 +126,9 @@ static int reach(const struct sockaddr_in *address, struct proxy_hello *hello,
 	hello->pid = (uint32_t)getpid();
 	prctl(PR_GET_NAME, hello->name);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	be_patient(fd, SO_SNDTIMEO, patience);
+	if (hello->what != PROXY_RUN)
+		be_patient(fd, SO_RCVTIMEO, patience);
 	rc = connect(fd, (const void *)address, sizeof(*address)) ? -errno : 0;
 	if (!rc)
 		rc = proxy_send(fd, hello, sizeof(*hello));
@@ -124,7 +139,7 @@ static int reach(const struct sockaddr_in *address, struct proxy_hello *hello,
 	if (!rc)
 		return fd;
 	close(fd);
-	return rc;
+	return rc == -EINPROGRESS || rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
 static int open_session(struct proxy *p)
@@ -212,6 +227,9 @@ static int take(struct proxy *p, struct connection **out)
 		rc = c->fd < 0 ? c->fd : answer.rc;
 		if (rc)
 			drop(&c->fd);
+		/* A call waits for as long as it likes, without the lock. */
+		be_patient(c->fd, SO_SNDTIMEO, 0);
+		be_patient(c->fd, SO_RCVTIMEO, 0);
 	}
 	c->busy = !rc;
 	pthread_mutex_unlock(&lock);
@@ -387,8 +405,9 @@ static const struct capkm_transport transport_proxy = {
 	.fd = proxy_fd,
 };
 
-void capkm_test_offer_proxy(void)
+void capkm_test_offer_proxy(unsigned int seconds)
 {
+	patience = seconds;
 	capkm_proxy = &transport_proxy;
 }
 

@@ -67,7 +67,7 @@ static T_UNUSED const char *t_transport(void)
 	const char *t = getenv("CAPKM_TEST_TRANSPORT");
 
 	if (t && !strncmp(t, "proxy:", 6))
-		capkm_test_offer_proxy();
+		capkm_test_offer_proxy(10);
 	return t && *t ? t : "embedded:";
 }
 

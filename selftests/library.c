@@ -5,6 +5,7 @@
  */
 #include "capkm_test.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -196,6 +197,45 @@ TEST(open_path)
 	ASSERT_EQ((void *)1, c);
 	capkm_close(NULL);
 	t_no_leaks();
+}
+
+static void *open_silent(void *path)
+{
+	struct capkm *c;
+
+	return (void *)(intptr_t)capkm_open(path, NULL, &c, NULL);
+}
+
+/* A proxy that takes connections and says nothing: neither the open nor a fork hangs. */
+TEST(proxy_is_silent)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(at);
+	int pid, status = 1;
+	char path[32];
+	pthread_t t;
+	void *rc;
+
+	if (!t_embedded())
+		SKIP(return, "the machine of the module may have no loopback device");
+	ASSERT_EQ(0, bind(fd, (void *)&at, sizeof(at)));
+	ASSERT_EQ(0, listen(fd, 1));
+	ASSERT_EQ(0, getsockname(fd, (void *)&at, &size));
+	snprintf(path, sizeof(path), "proxy:127.0.0.1:%u", ntohs(at.sin_port));
+	capkm_test_offer_proxy(1);
+	ASSERT_EQ(0, pthread_create(&t, NULL, open_silent, path));
+	usleep(200000);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	pthread_join(t, &rc);
+	ASSERT_EQ(-ETIMEDOUT, (int)(intptr_t)rc);
+	close(fd);
 }
 
 /* capkm_authority(), capkm_info(), capkm_call(), capkm_version() */

@@ -950,6 +950,47 @@ TEST_F(bridge, administrator_clears_up)
 	b_usable(g, s, &self->on_s);
 }
 
+static void *sleep_there(void *done)
+{
+	there("sleep 4");
+	*(_Atomic bool *)done = true;
+	return NULL;
+}
+
+/* A command that takes long keeps nobody waiting. */
+TEST_F(bridge, proxy_serves_beside_a_command)
+{
+	G;
+	_Atomic bool done = false;
+	pthread_t thread;
+
+	ONLY_PROXY();
+	ASSERT_EQ(0, pthread_create(&thread, NULL, sleep_there, (void *)&done));
+	usleep(500000);
+	t_close(c_client(capkm_domain_id(g->c)));
+	ASSERT_FALSE(done);
+	pthread_join(thread, NULL);
+	ASSERT_TRUE(done);
+}
+
+/* Room for more events than a call carries is no mistake. */
+TEST_F(bridge, proxy_has_room)
+{
+	G;
+	const uint32_t n = (32u << 20) / sizeof(struct capkm_event);
+	struct capkm_event *events = calloc(n, sizeof(*events));
+	uint32_t got = 0;
+
+	ONLY_PROXY();
+	ASSERT_NE(NULL, events);
+	c_record(g, s);
+	c_end(g, s);
+	OK(capkm_events_read(g->c, events, n, 10000, &got, &err));
+	ASSERT_LT(0, got);
+	ASSERT_EQ(CAPKM_EVENT_WINDOW_PREPARED, events[0].type);
+	free(events);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 4 && !strcmp(argv[1], "--producer"))

@@ -103,18 +103,17 @@ static int do_call(int fd, const struct proxy_call *call)
 	return rc;
 }
 
+/* Of much room only a part is used; of none the kernel says what is wrong with it. */
 static int do_events(int fd, const struct proxy_call *call)
 {
 	struct capkm_event *events;
+	const uint32_t max = PROXY_BYTES_MAX / sizeof(*events), len = min(call->len, max);
 	int rc;
 
-	if (!call->len || call->len > PROXY_BYTES_MAX / sizeof(*events))
-		return -EPROTO;
-	events = calloc(call->len, sizeof(*events));
+	events = calloc(len + 1, sizeof(*events));
 	if (!events)
 		return -ENOMEM;
-	rc = capkm_transport_kernel.events(session, events, call->len,
-					   call->timeout_ms);
+	rc = capkm_transport_kernel.events(session, events, len, call->timeout_ms);
 	rc = reply(fd, rc, 0, events, rc > 0 ? rc * sizeof(*events) : 0);
 	free(events);
 	return rc;
@@ -241,7 +240,10 @@ static void more(const struct proxy_hello *hello, int fd)
 		reply(fd, -ECONNRESET, 0, NULL, 0);
 }
 
-/* What it prints is the answer; its exit status, or 128 and the signal. */
+/*
+ * What it prints is the answer; its exit status, or 128 and the signal. In a process of
+ * its own: others come meanwhile.
+ */
 static void run(const struct proxy_hello *hello, int fd)
 {
 	static char command[4096], out[1 << 16];
@@ -249,6 +251,7 @@ static void run(const struct proxy_hello *hello, int fd)
 	int status = -1;
 	FILE *f;
 
+	signal(SIGCHLD, SIG_DFL);
 	if (hello->bytes >= sizeof(command) || proxy_receive(fd, command, hello->bytes))
 		return;
 	command[hello->bytes] = '\0';
@@ -258,6 +261,18 @@ static void run(const struct proxy_hello *hello, int fd)
 	if (f)
 		status = pclose(f);
 	reply(fd, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), 0, out, n);
+}
+
+static void start_command(const struct proxy_hello *hello, int fd)
+{
+	const int pid = fork();
+
+	if (!pid) {
+		run(hello, fd);
+		_exit(0);
+	}
+	if (pid < 0)
+		reply(fd, -EAGAIN, 0, NULL, 0);
 }
 
 static bool is_over;
@@ -282,7 +297,7 @@ static void meet(int fd)
 		more(&hello, fd);
 		break;
 	case PROXY_RUN:
-		run(&hello, fd);
+		start_command(&hello, fd);
 		break;
 	case PROXY_STOP:
 		is_over = true;
