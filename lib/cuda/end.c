@@ -23,8 +23,8 @@ int capkm_end_refuse_driver(struct closing *c, int result, const char *function)
 {
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
-	int rc = capkm_cu_error(c->cuda, result, "end_capture", function,
-				c->err);
+	int rc = capkm_cu_error_on(c->cuda, c->window->origin, result,
+				   "end_capture", function, c->err);
 
 	capkm_cu_cause(c->cuda, result, function, &cause, text, sizeof(text));
 	return capkm_end_refuse(c, rc, result, text);
@@ -73,7 +73,8 @@ static int instantiate(struct closing *c, cu_graph raw)
 		return capkm_end_refuse_driver(c, result, "cuGraphInstantiate");
 	c->graph->owned = true;
 	/* A graph that was not uploaded is uploaded by its first launch. */
-	cuda->cu.cuGraphUpload(c->graph->exec, c->window->origin->handle);
+	cu_call_on(cuda, c->window->origin, NULL, "end_capture", cuGraphUpload,
+		   c->graph->exec, c->window->origin->handle);
 	return 0;
 }
 
@@ -282,7 +283,8 @@ static int finish_own(struct closing *c, void *context)
 	if (c->graph)
 		c->graph->raw = raw;
 	else if (raw)
-		c->cuda->cu.cuGraphDestroy(raw);
+		cu_call_on(c->cuda, c->window->origin, NULL, "end_capture",
+			   cuGraphDestroy, raw);
 	if (!rc)
 		capkm_cuda_graph_add(c->cuda, c->graph);
 	*(uint64_t *)context = rc ? 0 : c->graph->id;

@@ -94,7 +94,8 @@ static int finish_update(struct closing *c, void *context)
 	if (!rc)
 		rc = update(c, g, raw);
 	if (raw)
-		c->cuda->cu.cuGraphDestroy(raw);
+		cu_call_on(c->cuda, c->window->origin, NULL, "end_capture",
+			   cuGraphDestroy, raw);
 	if (rc)
 		return rc;
 	/* What the window's pool touched is the updated graph's, too. */

@@ -144,11 +144,14 @@ int capkm_window_end_capture(struct capkm_cuda *cuda, struct window *w,
 /* A body goes with the graph that its node is in. */
 void capkm_window_discard_capture(struct capkm_cuda *cuda, struct window *w)
 {
+	const char *call = "window_abort";
 	cu_graph raw = NULL;
+	int result = capkm_window_end_capture(cuda, w, &raw);
 
-	capkm_window_end_capture(cuda, w, &raw);
+	capkm_cu_error_on(cuda, w->origin, result, call, "cuStreamEndCapture",
+			  NULL);
 	if (raw && !w->parent)
-		cuda->cu.cuGraphDestroy(raw);
+		cu_call_on(cuda, w->origin, NULL, call, cuGraphDestroy, raw);
 }
 
 /* Ends the window's capture, and no other that the stream may have by now. */
