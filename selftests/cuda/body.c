@@ -8,6 +8,7 @@
 #include "../fail_alloc.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define NEEDS_BODIES() do {						\
 	if (!cu.cuGraphAddNode || !cu.cuStreamBeginCaptureToGraph)	\
@@ -751,13 +752,14 @@ static void *take(void *arg)
 static void race_for_body(struct gpu *g, cu_stream s, cu_stream t, bool attaches)
 {
 	struct racer r = { .g = g, .s = t, .attaches = attaches };
+	const time_t until = time(NULL) + 5;	/* a call may be slow */
 	uint64_t begun = 0;
 	pthread_t thread;
 	struct node node;
 
 	if (pthread_create(&thread, NULL, take, &r))
 		t_die("pthread_create");
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 3000 && time(NULL) < until; i++) {
 		c_record_(g, s, NULL);
 		node = add_if(g, s, 1);
 		if (!try_begin(g, s, &node, 0, t, NULL)) {
