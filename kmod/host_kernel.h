@@ -19,10 +19,6 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
-/* Of linux/kernel.h: too short for a name that others may not use. */
-#undef READ
-#undef WRITE
-
 struct host_mutex {
 	struct mutex mutex;
 };

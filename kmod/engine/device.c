@@ -8,20 +8,20 @@
  */
 #include "internal.h"
 
-struct device *ck_device_find(const struct client *c, const u8 *uuid)
+struct client_device *ck_device_find(const struct client *c, const u8 *uuid)
 {
 	const struct link *l;
-	struct device *dev;
+	struct client_device *dev;
 
 	link_for_each(l, &c->devices) {
-		dev = link_entry(l, struct device, sib);
+		dev = link_entry(l, struct client_device, sib);
 		if (!memcmp(dev->uuid, uuid, sizeof(dev->uuid)))
 			return dev;
 	}
 	return NULL;
 }
 
-static void device_init(struct device *dev, struct client *c, const u8 *uuid)
+static void device_init(struct client_device *dev, struct client *c, const u8 *uuid)
 {
 	memcpy(dev->uuid, uuid, sizeof(dev->uuid));
 	dev->client = c;
@@ -29,10 +29,10 @@ static void device_init(struct device *dev, struct client *c, const u8 *uuid)
 	link_add_tail(&dev->sib, &c->devices);
 }
 
-static int device_add(struct call *call, const u8 *uuid)
+static int add_device(struct call *call, const u8 *uuid)
 {
 	struct client *c = call->client;
-	struct device *dev;
+	struct client_device *dev;
 	int err;
 
 	dev = ck_call_alloc(call, sizeof(*dev), &err);
@@ -56,20 +56,20 @@ static const struct need latent_need = {
 	.n[STOCK_NOTE] = 1,
 };
 
-static void provide_latent(struct device *dev, struct stock *st)
+static void provide_latent(struct client_device *dev, struct stock *st)
 {
 	dev->latent = ck_failure_latent(st);
 	if (!dev->note)
 		dev->note = ck_stock_take(st, STOCK_NOTE);
 }
 
-int ck_device_get(struct call *call, const u8 *uuid, struct device **out)
+int ck_device_get(struct call *call, const u8 *uuid, struct client_device **out)
 {
-	struct device *dev = ck_device_find(call->client, uuid);
+	struct client_device *dev = ck_device_find(call->client, uuid);
 	int err;
 
 	if (!dev)
-		return device_add(call, uuid);
+		return add_device(call, uuid);
 	*out = dev;
 	if (dev->latent)
 		return 0;
@@ -79,7 +79,7 @@ int ck_device_get(struct call *call, const u8 *uuid, struct device **out)
 	return err;
 }
 
-void ck_device_free(struct device *dev)
+void ck_device_free(struct client_device *dev)
 {
 	if (dev->latent)
 		ck_failure_unpin(dev->latent, NULL);
@@ -90,7 +90,7 @@ void ck_device_free(struct device *dev)
 	host_free(dev);
 }
 
-struct failure *ck_device_failed(const struct device *dev, u64 epoch)
+struct failure *ck_device_failed(const struct client_device *dev, u64 epoch)
 {
 	return dev->epoch != epoch ? dev->fault : NULL;
 }
@@ -139,7 +139,7 @@ struct slot *ck_buffer_dirty_slot(const struct buffer *b,
 }
 
 /* The lowest since of the device's slots, U64_MAX if all is confirmed. */
-static u64 device_since(const struct device *dev)
+static u64 device_since(const struct client_device *dev)
 {
 	const struct link *l;
 	const struct slot *slot;
@@ -212,14 +212,14 @@ static void confirm(struct slot *slot, u64 sequence, struct stock *st)
 }
 
 /* The first slot of the device that is not below @at in the client's map. */
-static struct slot *next_slot(const struct device *dev, struct id_node *at)
+static struct slot *next_slot(const struct client_device *dev, struct id_node *at)
 {
 	struct slot *slot = id_entry(at, struct slot, node);
 
 	return slot && slot->device == dev ? slot : NULL;
 }
 
-static struct slot *first_slot(const struct device *dev)
+static struct slot *first_slot(const struct client_device *dev)
 {
 	return next_slot(dev, ck_id_from(&dev->client->slots,
 					 (u64)dev->index << 32));
@@ -231,7 +231,7 @@ static struct slot *first_slot(const struct device *dev)
 
 static int confirm_device(struct call *c, struct capkm_stream_confirm *a)
 {
-	const struct device *dev = ck_device_find(c->client, a->place.device);
+	const struct client_device *dev = ck_device_find(c->client, a->place.device);
 	struct slot *slot;
 	int err;
 
@@ -319,13 +319,13 @@ int ck_op_stream_confirm(struct call *c)
 
 /* ---- what is lost ---- */
 
-static bool is_on(const struct buffer *b, const struct device *dev)
+static bool is_on(const struct buffer *b, const struct client_device *dev)
 {
 	return !memcmp(b->device, dev->uuid, sizeof(dev->uuid));
 }
 
 /* @all: those on the device, whether they are confirmed or not. */
-static void taint_private(struct device *dev, struct failure *f, bool all,
+static void taint_private(struct client_device *dev, struct failure *f, bool all,
 			  u64 tick)
 {
 	const u64 since = device_since(dev);
@@ -353,7 +353,7 @@ static void taint_private(struct device *dev, struct failure *f, bool all,
  * The device's latent failure has happened: what its slots have not confirmed
  * carries it. Takes it from the device, with its pin.
  */
-static struct failure *lose(struct domain *d, struct device *dev, u32 kind,
+static struct failure *lose(struct domain *d, struct client_device *dev, u32 kind,
 			    s32 code, bool all, u64 tick)
 {
 	struct failure *f = dev->latent;
@@ -376,11 +376,11 @@ static struct failure *lose(struct domain *d, struct device *dev, u32 kind,
 void ck_client_unconfirmed(struct client *c, u64 tick)
 {
 	struct domain *d = c->session->domain;
-	struct device *dev;
+	struct client_device *dev;
 	struct link *l;
 
 	link_for_each(l, &c->devices) {
-		dev = link_entry(l, struct device, sib);
+		dev = link_entry(l, struct client_device, sib);
 		if (dev->latent)
 			ck_failure_unpin(lose(d, dev, CAPKM_KIND_UNCONFIRMED,
 					      0, false, tick), NULL);
@@ -389,7 +389,7 @@ void ck_client_unconfirmed(struct client *c, u64 tick)
 	}
 }
 
-static bool has_member_on(const struct window *w, const struct device *dev)
+static bool has_member_on(const struct window *w, const struct client_device *dev)
 {
 	const struct link *l;
 
@@ -399,7 +399,7 @@ static bool has_member_on(const struct window *w, const struct device *dev)
 	return false;
 }
 
-static void doom_windows(struct device *dev, struct failure *f,
+static void doom_windows(struct client_device *dev, struct failure *f,
 			 struct stock *back)
 {
 	struct window *w;
@@ -423,7 +423,7 @@ struct fault_text {
 	const struct array *text;
 };
 
-static void fault(struct domain *d, struct device *dev,
+static void fault(struct domain *d, struct client_device *dev,
 		  const struct fault_text *t, u64 tick, struct stock *back)
 {
 	static const char fallback[] = "the client's context on the device is lost";
@@ -469,7 +469,7 @@ int ck_op_stream_fault(struct call *c)
 		.stream = a->place.stream, .code = a->code,
 		.text = &c->array[0],
 	};
-	struct device *dev;
+	struct client_device *dev;
 	struct note *note;
 	struct slot *slot;
 	int err;
@@ -494,7 +494,7 @@ int ck_op_stream_fault(struct call *c)
 int ck_op_context_renew(struct call *c)
 {
 	struct capkm_context_renew *a = c->arg;
-	struct device *dev;
+	struct client_device *dev;
 	int err;
 
 	do {
@@ -553,7 +553,7 @@ static struct client *next_concerned(const struct domain *d, const u8 *uuid,
 {
 	const struct link *l, *k;
 	struct capkm_session *s;
-	struct device *dev;
+	struct client_device *dev;
 	struct client *c;
 
 	link_for_each(l, &d->sessions) {
@@ -575,7 +575,7 @@ static struct client *next_concerned(const struct domain *d, const u8 *uuid,
 /* Gives each concerned client what a fault needs, as they come. */
 static int prepare_clients(struct domain *d, const u8 *uuid, bool *bought)
 {
-	struct device *dev, *spare;
+	struct client_device *dev, *spare;
 	struct stock stock;
 	struct client *c;
 	u64 from = 0;
@@ -625,7 +625,7 @@ static int prepare_domain(struct domain *d, const u8 *uuid)
 static u32 fault_clients(struct domain *d, struct capkm_session *s,
 			 const u8 *uuid, const struct fault_text *t, u64 tick)
 {
-	struct device *dev;
+	struct client_device *dev;
 	struct client *c;
 	struct link *l;
 	u32 n = 0;

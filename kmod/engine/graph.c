@@ -595,7 +595,7 @@ static void begin(struct beginning *b)
 /* The device has faulted: the report is of that, whatever the inputs are. */
 static void report_bad(struct beginning *b)
 {
-	const struct device *dev = b->slot->device;
+	const struct client_device *dev = b->slot->device;
 
 	if (dev->faulted)
 		b->bad.buffer = NULL;

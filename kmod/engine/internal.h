@@ -20,7 +20,7 @@ struct array;
 struct buffer;
 struct call;
 struct client;
-struct device;
+struct client_device;
 struct domain;
 struct failure;
 struct graph;
@@ -448,7 +448,7 @@ struct client {
 };
 
 /* A client's context on a device. */
-struct device {
+struct client_device {
 	struct link sib;		/* client->devices */
 	struct client *client;
 	u8 uuid[16];
@@ -486,7 +486,7 @@ struct stream {
 struct slot {
 	struct id_node node;		/* client->slots: device index, index */
 	struct client *client;
-	struct device *device;
+	struct client_device *device;
 	u32 index;
 	struct window *window;		/* that holds the slot */
 	u64 scopes;			/* open on it, and replays */
@@ -609,10 +609,10 @@ static inline u64 ck_tick(struct domain *d)
 /* ---- devices, confirmation, faults: device.c ---- */
 
 /* The client's context on a device, or NULL. */
-struct device *ck_device_find(const struct client *c, const u8 *uuid);
+struct client_device *ck_device_find(const struct client *c, const u8 *uuid);
 /* 0, 1 look again (the lock was dropped), or an error. Made on first use. */
-int ck_device_get(struct call *call, const u8 *uuid, struct device **out);
-void ck_device_free(struct device *dev);
+int ck_device_get(struct call *call, const u8 *uuid, struct client_device **out);
+void ck_device_free(struct client_device *dev);
 /* A scope or replay has left work on the slot that is not confirmed. */
 void ck_slot_dirtied(struct slot *slot, u64 tick);
 /* A slot through which the private buffer is unconfirmed, or NULL. */
@@ -621,7 +621,7 @@ struct slot *ck_buffer_dirty_slot(const struct buffer *b,
 /* The client ends: what it has not confirmed is tainted. */
 void ck_client_unconfirmed(struct client *c, u64 tick);
 /* The failure that work carries whose device has faulted since, or NULL. */
-struct failure *ck_device_failed(const struct device *dev, u64 epoch);
+struct failure *ck_device_failed(const struct client_device *dev, u64 epoch);
 
 /* ---- queues of errors: flush.c ---- */
 

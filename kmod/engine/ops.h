@@ -6,6 +6,10 @@
  */
 #include "internal.h"
 
+/* Of linux/kernel.h: too short for a name that others may not use. */
+#undef READ
+#undef WRITE
+
 enum access {
 	FREE,		/* needs no domain; called without a lock */
 	READ,		/* right r */

@@ -43,7 +43,7 @@ static void client_free(struct client *c)
 	while ((node = ck_id_first(&c->slots)))
 		ck_slot_free(container_of(node, struct slot, node));
 	while (!link_empty(&c->devices))
-		ck_device_free(link_first(&c->devices, struct device, sib));
+		ck_device_free(link_first(&c->devices, struct client_device, sib));
 	link_del(&c->sib);
 	ck_who_put(&c->who);
 	host_free(c);

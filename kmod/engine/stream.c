@@ -17,7 +17,7 @@ int ck_stream_check(struct capkm_session *s, u64 id)
 
 struct slot *ck_slot_at(const struct client *c, const u8 *uuid, u32 index)
 {
-	const struct device *dev = ck_device_find(c, uuid);
+	const struct client_device *dev = ck_device_find(c, uuid);
 
 	return dev ? id_entry(ck_id_find(&c->slots,
 					 (u64)dev->index << 32 | index),
@@ -49,7 +49,7 @@ bool ck_place_empty(const struct capkm_place *place)
 	return !memcmp(place, &empty, sizeof(empty));
 }
 
-static void slot_init(struct slot *slot, struct device *dev, u32 index)
+static void slot_init(struct slot *slot, struct client_device *dev, u32 index)
 {
 	slot->node.id = (u64)dev->index << 32 | index;
 	slot->client = dev->client;
@@ -79,7 +79,7 @@ void ck_slot_free(struct slot *slot)
 int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
 		struct slot **out)
 {
-	struct device *dev;
+	struct client_device *dev;
 	struct slot *spare;
 	u32 index;
 	int err;
@@ -141,7 +141,7 @@ int ck_op_stream_create(struct call *c)
 	return 0;
 }
 
-static void fill_device(const struct slot *slot, const struct device *dev,
+static void fill_device(const struct slot *slot, const struct client_device *dev,
 			struct capkm_stream_query *a)
 {
 	a->out_failure = dev->faulted ? dev->fault->node.id : 0;
@@ -158,7 +158,7 @@ static void fill_device(const struct slot *slot, const struct device *dev,
 int ck_op_stream_query(struct call *c)
 {
 	struct capkm_stream_query *a = c->arg;
-	const struct device *dev;
+	const struct client_device *dev;
 	const struct window *w;
 	struct slot *slot;
 	u32 index;
