@@ -6,6 +6,7 @@
  *	chardev.c	/dev/capkm: calls, and the end of clients
  *	netlink.c	generic netlink: dumps, abandon
  *	host.c		what the engine asks of its host
+ *	trace.c		tracepoints
  */
 #ifndef CAPKM_H
 #define CAPKM_H

@@ -77,4 +77,6 @@ void host_waitq_init(struct host_waitq *q);
 void host_waitq_destroy(struct host_waitq *q);
 void host_wake(struct host_waitq *q);
 
+#define host_trace(event, ...) do { } while (0)
+
 #endif /* CAPKM_HOST_USER_H */

@@ -304,6 +304,8 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 		client = link_entry(l, struct client, sib);
 		client->who.session = s->id;
 		client->id = ++d->next_client;
+		if (!client->dead)
+			host_trace(client_join, d, client);
 	}
 	s->events_read = d->events_total;
 	s->plain_read = d->events_plain;

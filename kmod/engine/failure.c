@@ -120,6 +120,7 @@ void ck_failure_text(struct failure *f, const char *text, u32 len)
 static void link_failure(struct domain *d, struct failure *f)
 {
 	ck_id_insert(&d->failures, &f->node);
+	host_trace(failure_mint, d, f);
 	ck_event_failure(d, CAPKM_EVENT_FAILURE_MINTED, f);
 }
 
@@ -227,6 +228,7 @@ void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back)
 	b->failures--;
 	if (f->carriers.count)
 		return;
+	host_trace(failure_prune, d, f);
 	ck_event_failure(d, CAPKM_EVENT_FAILURE_PRUNED, f);
 	ck_id_erase(&d->failures, &f->node);
 	while (f->skips_kept)

@@ -81,6 +81,7 @@ void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports)
 void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 		   bool keep_reports)
 {
+	host_trace(graph_destroy, g, NULL);
 	ck_graph_strip(g, back, keep_reports);
 	link_del(&g->sib);
 	g->client->graphs_n--;
@@ -294,6 +295,8 @@ bool ck_graph_end(struct domain *d, struct graph *g, u64 tick,
 		fill_failure(d, g, CAPKM_KIND_TORN_DOWN, 0);
 		ck_who_copy(&g->failure->who, &g->client->who);
 		g->failure->who.stream = g->stream;
+		host_trace(graph_replay_torn, g, g->slot, g->stream, g->failure,
+			   false);
 		replay_end(d, g, g->failure, true, tick);
 		drop_failure(g, back);
 	}
@@ -344,6 +347,8 @@ int ck_op_graph_replay_end(struct call *c)
 	if (f)
 		ck_note(g->slot, ck_stock_take(&g->stock, STOCK_NOTE), f,
 			g->stream, false, &c->session->stock);
+	host_trace(graph_replay_end, g, g->slot, g->stream, f,
+		   a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE);
 	replay_end(c->domain, g, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE,
 		   tick);
 	a->out_failure = f && g->writes + g->seen ? f->node.id : 0;
@@ -505,6 +510,7 @@ static void not_run(struct beginning *b, struct failure *f, u64 tick)
 {
 	struct graph *g = b->graph;
 
+	host_trace(graph_replay_skip, g, b->slot, b->arg->place.stream, f, false);
 	g->enter = tick;
 	g->touched = tick;
 	g->failed_replays++;
@@ -588,6 +594,7 @@ static void begin(struct beginning *b)
 	d->paid += g->paid;
 	link_for_each(l, &g->tracked)
 		link_entry(l, struct use, tracked)->writers_paid = true;
+	host_trace(graph_replay_begin, g, g->slot, g->stream, NULL, false);
 	ck_escape(b->call, g->slot, g->stream);
 	b->arg->out_result = CAPKM_CLEAN;
 }

@@ -27,6 +27,9 @@
  *	struct host_waitq, host_waitq_init(), host_waitq_destroy(),
  *	host_wake()
  *
+ *	host_trace(event, ...): tells who traces, if anybody does, of capkm_<event>,
+ *	a tracepoint of kmod/trace.h, which has the arguments; they may be left alone
+ *
  * host_lock() is not interruptible: the engine never sleeps under a mutex.
  */
 

@@ -876,4 +876,9 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 CAPKM_OPS(CAPKM_DECLARE_OP)
 #undef CAPKM_DECLARE_OP
 
+/* What host_trace() calls knows the structs above. */
+#ifdef __KERNEL__
+#include "../trace.h"
+#endif
+
 #endif /* CAPKM_INTERNAL_H */

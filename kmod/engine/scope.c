@@ -179,6 +179,7 @@ void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
 
 	ck_who_copy(&f->who, &s->client->who);
 	f->who.stream = s->stream;
+	host_trace(scope_torn, s, f, false);
 	leave(d, s, f, true, tick, back);
 }
 
@@ -230,6 +231,7 @@ int ck_op_scope_exit(struct call *c)
 	a->out_failure = f && !link_empty(&s->claims) ? f->node.id : 0;
 	if (f)
 		queue_note(s, f, &c->session->stock);
+	host_trace(scope_exit, s, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE);
 	leave(d, s, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE, d->sequence,
 	      &c->session->stock);
 	a->out_sequence = slot->sequence;
@@ -325,6 +327,8 @@ static struct skip *skip_new(struct entering *e)
 /* It does not run: what it would have written carries @f. */
 static void not_run(struct entering *e, struct failure *f, u64 tick)
 {
+	host_trace(scope_skip, e->slot, e->arg->place.stream, e->window, f,
+		   e->label);
 	if (e->window)
 		ck_window_doom(e->window, f, &e->call->session->stock);
 	ck_targets_taint(e->call, e->writes, f);
@@ -456,6 +460,7 @@ static void enter(struct entering *e, const struct need *need)
 	ck_id_insert(&d->scopes, &s->node);
 	link_add_tail(&s->sib, &c->client->scopes);
 	c->client->scopes_n++;
+	host_trace(scope_enter, s, e->reads->len, e->writes->len);
 	e->arg->out_result = CAPKM_CLEAN;
 	e->arg->out_scope = s->node.id;
 	e->arg->out_sequence = s->enter;

@@ -126,6 +126,7 @@ void ck_client_end(struct client *c)
 	d->clients_n--;
 	tick = ck_tick(d);
 	torn = c->scopes_n;
+	host_trace(client_leave, d, c);
 	/* Each of these relaxes inside, with the lock held. */
 	while (!link_empty(&c->windows))
 		ck_window_orphan(d, link_first(&c->windows, struct window, sib),
@@ -329,6 +330,7 @@ static int join(struct call *c, struct client **spare)
 	if (!d)
 		return 0;
 	ck_tick(d);
+	host_trace(client_join, d, joined);
 	ck_event(d, CAPKM_EVENT_CLIENT_JOINED, &(struct event_of) {
 		.who = &joined->who,
 	});

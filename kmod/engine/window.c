@@ -61,9 +61,11 @@ void ck_window_doom(struct window *w, struct failure *f, struct stock *back)
 	if (!w->failures++) {
 		w->first = f;
 		w->failed_after = w->launches;
-		if (w->client)
+		if (w->client) {
+			host_trace(window_doom, w, f);
 			ck_event_window(w->client->session->domain, w,
 					CAPKM_EVENT_WINDOW_DOOMED, f);
+		}
 	} else {
 		if (w->last)
 			ck_failure_unpin(w->last, back);
@@ -193,6 +195,7 @@ void ck_window_close(struct domain *d, struct window *w, u32 state,
 	set_state(w, state);
 	leave_client(d, w);
 	w->closed_ns = host_time_ns();
+	host_trace(window_close, d, w);
 	ck_event_window(d, w, closed_event(w), w->refused ? w->refusal : NULL);
 	ck_uses_free(&w->uses, back, false);
 	ck_stock_free(&w->stock);
@@ -227,6 +230,7 @@ void ck_window_orphan(struct domain *d, struct window *w, struct stock *back)
 	set_state(w, CAPKM_WINDOW_ORPHANED);
 	leave_client(d, w);
 	d->orphans++;
+	host_trace(window_orphan, d, w);
 	ck_event_window(d, w, CAPKM_EVENT_WINDOW_ORPHANED, w->refusal);
 }
 
@@ -237,6 +241,7 @@ void ck_window_abandon(struct domain *d, struct window *w, struct stock *back)
 
 	while (w->children_n)
 		ck_window_abandon(d, ck_window_deepest(w), back);
+	host_trace(window_abandon, d, w);
 	ck_tick(d);
 	if (!w->refused) {
 		len = scnprintf(text, sizeof(text),
@@ -257,6 +262,7 @@ void ck_window_abort(struct domain *d, struct window *w, struct stock *back)
 
 	while (w->children_n)
 		ck_window_abort(d, ck_window_deepest(w), back);
+	host_trace(window_abort, d, w);
 	if (w->state != CAPKM_WINDOW_PREPARE) {
 		len = scnprintf(text, sizeof(text),
 			"window %llu of stream %llu was aborted",
@@ -314,6 +320,7 @@ static struct window *window_new(struct call *c, struct slot *slot,
 	if (parent)
 		child_add(parent, w);
 	ck_tick(d);
+	host_trace(window_prepare, d, w);
 	ck_event_window(d, w, CAPKM_EVENT_WINDOW_PREPARED, NULL);
 	return w;
 }
@@ -423,6 +430,7 @@ static int begin(struct client *client, struct slot *slot, bool driver_done,
 	w->opener.tid = tid;
 	if (w->state == CAPKM_WINDOW_CAPTURE) {
 		w->begun_ns = host_time_ns();
+		host_trace(window_begin, client->session->domain, w);
 		ck_event_window(client->session->domain, w,
 				CAPKM_EVENT_WINDOW_BEGUN, NULL);
 	}
@@ -500,6 +508,7 @@ static int end(struct call *c, struct slot *slot, u64 stream, bool driver_done,
 		w->closer = stream;
 		if (w->scopes)
 			close_over_scopes(c->domain, w);
+		host_trace(window_end, c->domain, w);
 		ck_members_leave(w);
 		if (!ck_has_driver(c->client))
 			release_slot(c->domain, w);
@@ -744,6 +753,7 @@ int ck_op_graph_update(struct call *c)
 	ck_tick(c->domain);
 	if (a->flags & CAPKM_GRAPH_UPDATE_F_FAILED) {
 		g->failed_updates++;
+		host_trace(graph_update, g, w);
 		return 0;
 	}
 	if (ck_window_doomed(w)) {
@@ -758,6 +768,7 @@ int ck_op_graph_update(struct call *c)
 	ck_graph_from_window(g, w);
 	ck_graph_give_excess(g, back);
 	g->updates++;
+	host_trace(graph_update, g, w);
 	w->graph = g->node.id;
 	ck_window_close(c->domain, w, CAPKM_WINDOW_SEALED, back);
 	return 0;

@@ -123,6 +123,14 @@ for event in $events; do
 	grep -q "^\`\`$event\`\`  " "$manual" || wrong "$manual has no row on $event"
 done
 
+# Each kind and state has a name for who traces.
+names=$(sed -n -e '/^enum capkm_kind /,/^}/s/^\t\(CAPKM_[A-Z_]*\)[ \t]*=.*/\1/p' \
+	-e '/^enum capkm_window_state /,/^}/s/^\t\(CAPKM_[A-Z_]*\)[ \t]*=.*/\1/p' "$uapi")
+[ -n "$names" ] || wrong "$uapi defines no kind and no state"
+for name in $names; do
+	grep -qE "\<EMe?\($name," kmod/trace.h || wrong "kmod/trace.h has no name for $name"
+done
+
 # Each name of the pages is in a header; one that ends in _ stands for those that
 # begin so.
 names "${headers[@]}" >"$tmp/known"
