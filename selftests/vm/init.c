@@ -41,6 +41,7 @@ static const struct {
 	{ "proc", "/proc", NULL, 0555 },
 	{ "sysfs", "/sys", NULL, 0555 },
 	{ "debugfs", "/sys/kernel/debug", NULL, 0700 },
+	{ "tracefs", "/sys/kernel/tracing", NULL, 0700 },
 	{ "tmpfs", "/tmp", "mode=1777", 01777 },
 	{ "tmpfs", "/run", "mode=0755", 0755 },
 };
