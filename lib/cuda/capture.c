@@ -209,8 +209,8 @@ static int begin_body(struct capkm_cuda *cuda, const struct window *w,
 
 	if (result)
 		doom_parent(cuda, w, result);
-	return capkm_cu_error(cuda, result, "cuda_body_begin",
-			      "cuStreamBeginCaptureToGraph", err);
+	return capkm_cu_error_on(cuda, w->origin, result, "cuda_body_begin",
+				 "cuStreamBeginCaptureToGraph", err);
 }
 
 static int begin_driver(struct capkm_cuda *cuda, struct window *w,
@@ -218,8 +218,8 @@ static int begin_driver(struct capkm_cuda *cuda, struct window *w,
 {
 	uint64_t id = 0;
 	int status, rc = w->parent ? begin_body(cuda, w, err) :
-		cu_call(cuda, err, "begin_capture", cuStreamBeginCapture,
-			w->origin->handle, w->mode);
+		cu_call_on(cuda, w->origin, err, "begin_capture",
+			   cuStreamBeginCapture, w->origin->handle, w->mode);
 
 	if (rc)
 		return rc;
