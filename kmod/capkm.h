@@ -4,7 +4,8 @@
  *
  *	main.c		init and exit, parameters, the work queue
  *	chardev.c	/dev/capkm: calls, and the end of clients
- *	netlink.c	generic netlink: dumps, abandon
+ *	netlink.c netlink_dump.c netlink_record.c
+ *			generic netlink, see netlink.h
  *	host.c		what the engine asks of its host
  *	trace.c		tracepoints
  */

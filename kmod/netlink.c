@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The generic netlink family: dumps of what the caller may read, and abandon.
- * Documentation/netlink/specs/capkm.yaml is the text of record.
+ * The generic netlink family: who asks, what is done, and the policies.
+ * Documentation/netlink/specs/capkm.yaml is the text of record, with which
+ * selftests/checks/netlink_spec.sh compares this file, and selftests/netlink.c what
+ * a running kernel says of it.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -9,190 +11,15 @@
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/netlink.h>
-#include <linux/string.h>
-#include <net/genetlink.h>
+#include <linux/slab.h>
+#include <linux/uidgid.h>
 #include <net/netlink.h>
 #include <net/sock.h>
-
-#include <linux/capkm_netlink.h>
 
 #include "capkm.h"
 #include "compat.h"
 #include "engine/engine.h"
-
-static struct genl_family capkm_family;
-
-/* ---- records of the engine as attributes ---- */
-
-enum wire {
-	WIRE_NUMBER,	/* u32, s32 or u64, by its size */
-	WIRE_TEXT,	/* NUL-terminated; left out if empty */
-	WIRE_UUID,	/* left out if all zero */
-};
-
-struct field {
-	u16 attr;
-	u16 offset;
-	u16 size;
-	u16 wire;
-};
-
-#define FIELD(a, w, type, member) {		\
-	.attr = CAPKM_A_##a,			\
-	.offset = offsetof(type, member),	\
-	.size = sizeof_field(type, member),	\
-	.wire = WIRE_##w,			\
-}
-
-#define DOMAIN(a, w, m)	FIELD(DOMAIN_##a, w, struct capkm_domain_query, m)
-#define WINDOW(a, w, m)	FIELD(WINDOW_##a, w, struct capkm_window_view, window.m)
-#define BUFFER(a, w, m)	FIELD(BUFFER_##a, w, struct capkm_buffer_query, m)
-#define FAILURE(a, w, m) FIELD(FAILURE_##a, w, struct capkm_report, m)
-
-static const struct field domain_fields[] = {
-	DOMAIN(STATE,		NUMBER, out_state),
-	DOMAIN(MODE,		NUMBER, out_mode),
-	DOMAIN(UID,		NUMBER, out_uid),
-	DOMAIN(GID,		NUMBER, out_gid),
-	DOMAIN(RIGHTS,		NUMBER, out_rights),
-	DOMAIN(SESSIONS,	NUMBER, out_sessions),
-	DOMAIN(SEQUENCE,	NUMBER, out_sequence),
-	DOMAIN(BUFFERS,		NUMBER, out_buffers),
-	DOMAIN(STREAMS,		NUMBER, out_streams),
-	DOMAIN(SCOPES,		NUMBER, out_scopes),
-	DOMAIN(WINDOWS,		NUMBER, out_windows),
-	DOMAIN(ORPHANS,		NUMBER, out_orphans),
-	DOMAIN(GRAPHS,		NUMBER, out_graphs),
-	DOMAIN(FAILURES,	NUMBER, out_failures),
-	DOMAIN(CLAIMS,		NUMBER, out_claims),
-	DOMAIN(REPORTS,		NUMBER, out_reports),
-	DOMAIN(HISTORY,		NUMBER, out_history),
-	DOMAIN(CREATED_NS,	NUMBER, out_created_ns),
-	DOMAIN(DEFUNCT_NS,	NUMBER, out_defunct_ns),
-	DOMAIN(NAME,		TEXT,	out_name),
-	DOMAIN(SEALED,		NUMBER, out_sealed),
-	DOMAIN(GIVEN_UP,	NUMBER, out_given_up),
-};
-
-static const struct field window_fields[] = {
-	WINDOW(ID,		NUMBER, out_window),
-	WINDOW(OWNER,		NUMBER, out_owner),
-	WINDOW(SESSION,		NUMBER, out_session),
-	WINDOW(COOKIE,		NUMBER, out_cookie),
-	WINDOW(GRAPH,		NUMBER, out_graph),
-	WINDOW(DEVICE,		UUID,	out_device),
-	WINDOW(SLOT,		NUMBER, out_slot),
-	WINDOW(STATE,		NUMBER, out_state),
-	WINDOW(VERDICT,		NUMBER, out_verdict),
-	WINDOW(CAPTURE_CACHE,	NUMBER, out_capture_cache),
-	WINDOW(DOOMED,		NUMBER, out_doomed),
-	WINDOW(STRICT,		NUMBER, out_strict),
-	WINDOW(PID,		NUMBER, out_pid),
-	WINDOW(UID,		NUMBER, out_uid),
-	WINDOW(RECORDED,	NUMBER, out_recorded),
-	WINDOW(BYTES,		NUMBER, out_bytes),
-	WINDOW(INPUTS,		NUMBER, out_inputs),
-	WINDOW(RETAINED,	NUMBER, out_retained),
-	WINDOW(RETAINED_BYTES,	NUMBER, out_retained_bytes),
-	WINDOW(LAUNCHES,	NUMBER, out_launches),
-	WINDOW(FOREIGN_LAUNCHES, NUMBER, out_foreign_launches),
-	WINDOW(FAILURES,	NUMBER, out_failures),
-	WINDOW(FAILED_AFTER,	NUMBER, out_failed_after),
-	WINDOW(PREPARED_NS,	NUMBER, out_prepared_ns),
-	WINDOW(BEGUN_NS,	NUMBER, out_begun_ns),
-	WINDOW(CLOSED_NS,	NUMBER, out_closed_ns),
-	WINDOW(COMM,		TEXT,	out_comm),
-	WINDOW(MODE,		TEXT,	out_mode),
-};
-
-static const struct field buffer_fields[] = {
-	BUFFER(ID,		NUMBER, buffer),
-	BUFFER(BYTES,		NUMBER, out_bytes),
-	BUFFER(DEVICE,		UUID,	out_device),
-	BUFFER(ADDRESS,		NUMBER, out_address),
-	BUFFER(SEQUENCE,	NUMBER, out_sequence),
-	BUFFER(CLAIMS,		NUMBER, out_claims),
-	BUFFER(FAILURES,	NUMBER, out_failures),
-	BUFFER(SESSION,		NUMBER, out_session),
-	BUFFER(STATE,		NUMBER, out_state),
-	BUFFER(HOLDERS,		NUMBER, out_holders),
-	BUFFER(USES,		NUMBER, out_uses),
-	BUFFER(LABEL,		TEXT,	out_label),
-};
-
-static const struct field failure_fields[] = {
-	FAILURE(ID,		NUMBER, failure),
-	FAILURE(KIND,		NUMBER, kind),
-	FAILURE(CODE,		NUMBER, code),
-	FAILURE(BUFFER,		NUMBER, buffer),
-	FAILURE(START,		NUMBER, start),
-	FAILURE(END,		NUMBER, end),
-	FAILURE(SCOPE,		NUMBER, scope),
-	FAILURE(GRAPH,		NUMBER, graph),
-	FAILURE(WINDOW,		NUMBER, window),
-	FAILURE(STREAM,		NUMBER, stream),
-	FAILURE(SESSION,	NUMBER, session),
-	FAILURE(SEQUENCE,	NUMBER, sequence),
-	FAILURE(TIME_NS,	NUMBER, time_ns),
-	FAILURE(PID,		NUMBER, pid),
-	FAILURE(TID,		NUMBER, tid),
-	FAILURE(UID,		NUMBER, uid),
-	FAILURE(CARRIERS,	NUMBER, carriers),
-	FAILURE(HOPS,		NUMBER, hops),
-	FAILURE(COMM,		TEXT,	comm),
-	FAILURE(LABEL,		TEXT,	label),
-	FAILURE(TEXT,		TEXT,	text),
-};
-
-/* Every set has it in the same place. */
-#define PAD 1
-static_assert(PAD == (int)CAPKM_A_DOMAIN_PAD);
-static_assert(PAD == (int)CAPKM_A_WINDOW_PAD);
-static_assert(PAD == (int)CAPKM_A_BUFFER_PAD);
-static_assert(PAD == (int)CAPKM_A_FAILURE_PAD);
-
-static int put_field(struct sk_buff *skb, const struct field *f,
-		     const void *value)
-{
-	switch (f->wire) {
-	case WIRE_TEXT:
-		return *(const char *)value ?
-			nla_put_string(skb, f->attr, value) : 0;
-	case WIRE_UUID:
-		return memchr_inv(value, 0, f->size) ?
-			nla_put(skb, f->attr, f->size, value) : 0;
-	default:
-		return f->size == sizeof(u32) ?
-			nla_put_u32(skb, f->attr, *(const u32 *)value) :
-			nla_put_u64_64bit(skb, f->attr, *(const u64 *)value, PAD);
-	}
-}
-
-static int put_fields(struct sk_buff *skb, const struct field *fields,
-		      size_t n, const void *record)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (put_field(skb, &fields[i], record + fields[i].offset))
-			return -EMSGSIZE;
-	return 0;
-}
-
-static int put_first_failure(struct sk_buff *skb,
-			     const struct capkm_window_view *view)
-{
-	struct nlattr *nest;
-
-	if (!view->window.out_failures)
-		return 0;
-	nest = nla_nest_start(skb, CAPKM_A_WINDOW_FIRST_FAILURE);
-	if (!nest || put_fields(skb, failure_fields, ARRAY_SIZE(failure_fields),
-				&view->first))
-		return -EMSGSIZE;	/* the whole message is taken back */
-	nla_nest_end(skb, nest);
-	return 0;
-}
+#include "netlink.h"
 
 /* ---- who asks ---- */
 
@@ -201,8 +28,8 @@ static int put_first_failure(struct sk_buff *skb,
  * output of a setuid program, say. So nobody speaks for another user, and the
  * privilege must be there on both sides.
  */
-static int sender_init(struct capkm_caller *who, struct sk_buff *skb,
-		       struct netlink_ext_ack *extack)
+int capkm_sender_init(struct capkm_caller *who, struct sk_buff *skb,
+		      struct netlink_ext_ack *extack)
 {
 	const struct cred *opener = NETLINK_CB(skb).sk->sk_socket->file->f_cred;
 
@@ -216,163 +43,116 @@ static int sender_init(struct capkm_caller *who, struct sk_buff *skb,
 	return 0;
 }
 
-/* ---- dumps ---- */
+/* ---- requests and replies ---- */
 
-struct dump_kind {
-	enum capkm_dump what;
-	enum capkm_dump flagged;	/* if the request has flag_attr */
-	u16 domain_attr;
-	u16 flag_attr;			/* 0 if there is none */
-	u16 n;
-	const struct field *fields;
-};
+/* An attribute that a request must have; the message has to be a literal. */
+#define LACKS(info, attr, name)						\
+	(GENL_REQ_ATTR_CHECK(info, attr) ?				\
+	 ({ NL_SET_ERR_MSG((info)->extack, "attribute missing: " name); true; }) : \
+	 false)
 
-static const struct dump_kind dump_kinds[] = {
-	[CAPKM_CMD_DOMAIN_GET] = {
-		.what = CAPKM_DUMP_DOMAINS,
-		.domain_attr = CAPKM_A_DOMAIN_ID,
-		.fields = domain_fields,
-		.n = ARRAY_SIZE(domain_fields),
-	},
-	[CAPKM_CMD_WINDOW_GET] = {
-		.what = CAPKM_DUMP_WINDOWS,
-		.flagged = CAPKM_DUMP_HISTORY,
-		.domain_attr = CAPKM_A_WINDOW_DOMAIN,
-		.flag_attr = CAPKM_A_WINDOW_HISTORY,
-		.fields = window_fields,
-		.n = ARRAY_SIZE(window_fields),
-	},
-	[CAPKM_CMD_BUFFER_GET] = {
-		.what = CAPKM_DUMP_BUFFERS,
-		.domain_attr = CAPKM_A_BUFFER_DOMAIN,
-		.fields = buffer_fields,
-		.n = ARRAY_SIZE(buffer_fields),
-	},
-	[CAPKM_CMD_FAILURE_GET] = {
-		.what = CAPKM_DUMP_FAILURES,
-		.flagged = CAPKM_DUMP_REPORTS,
-		.domain_attr = CAPKM_A_FAILURE_DOMAIN,
-		.flag_attr = CAPKM_A_FAILURE_REPORTS,
-		.fields = failure_fields,
-		.n = ARRAY_SIZE(failure_fields),
-	},
-};
-
-/* In netlink_callback.ctx, which is zero at the start. */
-struct dump_ctx {
-	struct capkm_cursor cursor;
-	u64 domain;
-	enum capkm_dump what;
-};
-static_assert(sizeof(struct dump_ctx) <=
-	      sizeof_field(struct netlink_callback, ctx));
-
-struct emit {
+/* A reply is made before anything is done, so that it cannot be lacking then. */
+struct reply {
 	struct sk_buff *skb;
-	struct netlink_callback *cb;
-	const struct dump_kind *kind;
-	u8 cmd;
+	void *hdr;
 };
 
-static u8 dump_cmd(struct netlink_callback *cb)
+static int reply_new(struct reply *r, struct genl_info *info, size_t size)
 {
-	const struct genlmsghdr *hdr = nlmsg_data(cb->nlh);
-
-	return hdr->cmd;
+	r->skb = genlmsg_new(size, GFP_KERNEL);
+	if (!r->skb)
+		return -ENOMEM;
+	r->hdr = genlmsg_put_reply(r->skb, info, &capkm_family, 0,
+				   info->genlhdr->cmd);
+	return r->hdr ? 0 : -EMSGSIZE;
 }
 
-/* Under the domain's lock; the message has its memory already. */
-static int emit(void *ctx, u64 domain, const void *record)
+/* @err: what became of it; the reply goes, or is thrown away. */
+static int reply_end(struct reply *r, struct genl_info *info, int err)
 {
-	const struct emit *e = ctx;
-	void *hdr;
-
-	hdr = genlmsg_put(e->skb, NETLINK_CB(e->cb->skb).portid,
-			  e->cb->nlh->nlmsg_seq, &capkm_family, NLM_F_MULTI,
-			  e->cmd);
-	if (!hdr)
-		return -EMSGSIZE;
-
-	if (nla_put_u64_64bit(e->skb, e->kind->domain_attr, domain, PAD) ||
-	    put_fields(e->skb, e->kind->fields, e->kind->n, record) ||
-	    (e->cmd == CAPKM_CMD_WINDOW_GET && put_first_failure(e->skb, record))) {
-		genlmsg_cancel(e->skb, hdr);
-		return -EMSGSIZE;
+	if (err) {
+		nlmsg_free(r->skb);
+		return err;
 	}
-	genlmsg_end(e->skb, hdr);
+	genlmsg_end(r->skb, r->hdr);
+	return genlmsg_reply(r->skb, info);
+}
+
+/* ---- one failure ---- */
+
+/* Report, 16 hops and the stack, each of them at its largest. */
+#define FAILURE_SIZE 8192
+
+static int put_failure(struct sk_buff *skb, struct genl_info *info, u64 domain,
+		       const struct capkm_failure_view *view)
+{
+	struct reply r = {};
+	int err;
+
+	err = reply_new(&r, info, FAILURE_SIZE);
+	if (!err && (capkm_put_u64(r.skb, CAPKM_A_FAILURE_DOMAIN, domain) ||
+		     capkm_put_failure(r.skb, view)))
+		err = -EMSGSIZE;
+	return reply_end(&r, info, err);
+}
+
+static int check_failure_get(struct genl_info *info)
+{
+	/* These are filters of the dump. */
+	static const u16 others[] = {
+		CAPKM_A_FAILURE_REPORTS, CAPKM_A_FAILURE_KIND,
+		CAPKM_A_FAILURE_WINDOW, CAPKM_A_FAILURE_SESSION,
+		CAPKM_A_FAILURE_PID, CAPKM_A_FAILURE_UID,
+	};
+	size_t i;
+
+	if (LACKS(info, CAPKM_A_FAILURE_DOMAIN, "domain") ||
+	    LACKS(info, CAPKM_A_FAILURE_ID, "id"))
+		return -EINVAL;
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		if (!info->attrs[others[i]])
+			continue;
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[others[i]],
+				    "only in a dump");
+		return -EINVAL;
+	}
 	return 0;
 }
 
-static int stop_at_first(void *ctx, u64 domain, const void *record)
+static int failure_get(struct sk_buff *skb, struct genl_info *info)
 {
-	return 1;
-}
-
-/*
- * A domain that was asked for by id: is it there, and may he? An error of start
- * is answered as that of any request; 6.1 passes it no extack.
- */
-static int check_domain(u64 domain, struct netlink_callback *cb,
-			struct nlattr *attr)
-{
-	struct capkm_cursor cursor = {};
+	struct nlattr *id = info->attrs[CAPKM_A_FAILURE_ID];
+	struct nlattr *buffer = info->attrs[CAPKM_A_FAILURE_BUFFER];
+	struct capkm_failure_view *view;
 	struct capkm_caller who;
+	u64 domain;
 	int err;
 
-	err = sender_init(&who, cb->skb, cb->extack);
+	err = check_failure_get(info);
+	if (!err)
+		err = capkm_sender_init(&who, skb, info->extack);
 	if (err)
 		return err;
-
-	err = capkm_dump(CAPKM_DUMP_DOMAINS, domain, &who, &cursor,
-			 stop_at_first, NULL);
-	if (err == -ENOENT)
-		NL_SET_ERR_MSG_ATTR(cb->extack, attr, "no such domain");
+	domain = nla_get_u64(info->attrs[CAPKM_A_FAILURE_DOMAIN]);
+	view = kzalloc(sizeof(*view), GFP_KERNEL_ACCOUNT);
+	if (!view)
+		return -ENOMEM;
+	err = capkm_failure_get(domain, nla_get_u64(id),
+				buffer ? nla_get_u64(buffer) : 0, &who, view);
+	if (!err)
+		err = put_failure(skb, info, domain, view);
+	else if (err == -ENOENT)
+		NL_SET_ERR_MSG_ATTR(info->extack, id,
+				    "no such domain, or no such failure in it");
 	else if (err == -EACCES)
-		NL_SET_ERR_MSG_ATTR(cb->extack, attr,
+		NL_SET_ERR_MSG_ATTR(info->extack,
+				    info->attrs[CAPKM_A_FAILURE_DOMAIN],
 				    "the domain's mode does not let you read it");
-	return err < 0 ? err : 0;
-}
-
-static int dump_start(struct netlink_callback *cb)
-{
-	const struct dump_kind *kind = &dump_kinds[dump_cmd(cb)];
-	struct nlattr **attrs = capkm_dump_attrs(cb);
-	struct dump_ctx *ctx = (void *)cb->ctx;
-	struct nlattr *attr = attrs[kind->domain_attr];
-
-	ctx->what = kind->what;
-	if (kind->flag_attr && attrs[kind->flag_attr])
-		ctx->what = kind->flagged;
-	if (!attr)
-		return 0;
-	ctx->domain = nla_get_u64(attr);
-	return check_domain(ctx->domain, cb, attr);
-}
-
-static int dumpit(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	struct dump_ctx *ctx = (void *)cb->ctx;
-	struct emit e = {
-		.skb = skb,
-		.cb = cb,
-		.cmd = dump_cmd(cb),
-	};
-	struct capkm_caller who;
-	int err;
-
-	/* Again for each part: the reader may be another one by now. */
-	err = sender_init(&who, cb->skb, cb->extack);
-	if (err)
-		return err;
-
-	e.kind = &dump_kinds[e.cmd];
-	err = capkm_dump(ctx->what, ctx->domain, &who, &ctx->cursor, emit, &e);
-	if (err == -EMSGSIZE && skb->len)
-		return skb->len;
+	kfree(view);
 	return err;
 }
 
-/* ---- abandon ---- */
+/* ---- windows ---- */
 
 static int abandon(struct sk_buff *skb, struct genl_info *info)
 {
@@ -381,16 +161,11 @@ static int abandon(struct sk_buff *skb, struct genl_info *info)
 	struct capkm_caller who;
 	int err;
 
-	if (GENL_REQ_ATTR_CHECK(info, CAPKM_A_WINDOW_DOMAIN)) {
-		NL_SET_ERR_MSG(info->extack, "attribute missing: domain");
+	if (LACKS(info, CAPKM_A_WINDOW_DOMAIN, "domain") ||
+	    LACKS(info, CAPKM_A_WINDOW_ID, "id"))
 		return -EINVAL;
-	}
-	if (GENL_REQ_ATTR_CHECK(info, CAPKM_A_WINDOW_ID)) {
-		NL_SET_ERR_MSG(info->extack, "attribute missing: id");
-		return -EINVAL;
-	}
 
-	err = sender_init(&who, skb, info->extack);
+	err = capkm_sender_init(&who, skb, info->extack);
 	if (err)
 		return err;
 
@@ -404,57 +179,341 @@ static int abandon(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
+/* ---- domains ---- */
+
+/* Owner and group, the caller's unless they are given, in his numbering. */
+static int get_owner(struct capkm_new_domain *n, struct genl_info *info)
+{
+	struct nlattr *uid = info->attrs[CAPKM_A_DOMAIN_UID];
+	struct nlattr *gid = info->attrs[CAPKM_A_DOMAIN_GID];
+	kuid_t kuid = current_euid();
+	kgid_t kgid = current_egid();
+
+	if (uid)
+		kuid = make_kuid(current_user_ns(), nla_get_u32(uid));
+	if (gid)
+		kgid = make_kgid(current_user_ns(), nla_get_u32(gid));
+	if (!uid_valid(kuid)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, uid, "no such user here");
+		return -EINVAL;
+	}
+	if (!gid_valid(kgid)) {
+		NL_SET_ERR_MSG_ATTR(info->extack, gid, "no such group here");
+		return -EINVAL;
+	}
+	n->uid = from_kuid(&init_user_ns, kuid);
+	n->gid = from_kgid(&init_user_ns, kgid);
+	return 0;
+}
+
+static void explain_new(struct genl_info *info, int err)
+{
+	struct nlattr *name = info->attrs[CAPKM_A_DOMAIN_NAME];
+	struct nlattr *mode = info->attrs[CAPKM_A_DOMAIN_MODE];
+
+	if (err == -EEXIST)
+		NL_SET_ERR_MSG_ATTR(info->extack, name,
+				    "the owner has a domain of that name");
+	else if (err == -EDQUOT)
+		NL_SET_ERR_MSG(info->extack, "the owner has too many domains");
+	else if (err == -EPERM)
+		NL_SET_ERR_MSG(info->extack,
+			       "only CAP_SYS_ADMIN may give a domain to another user or group");
+	else if (err == -EINVAL && mode && nla_get_u32(mode) & ~0666)
+		NL_SET_ERR_MSG_ATTR(info->extack, mode,
+				    "the mode has other bits than r and w");
+	else if (err == -EINVAL)
+		NL_SET_ERR_MSG_ATTR(info->extack, name,
+				    "the name has a slash or a control character");
+}
+
+static int domain_new(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *name = info->attrs[CAPKM_A_DOMAIN_NAME];
+	struct nlattr *mode = info->attrs[CAPKM_A_DOMAIN_MODE];
+	struct capkm_new_domain n = {
+		.name = name ? nla_data(name) : NULL,
+		.name_len = name ? strnlen(nla_data(name), nla_len(name)) : 0,
+		.mode = mode ? nla_get_u32(mode) : 0,
+	};
+	struct capkm_caller who;
+	struct reply r = {};
+	u64 id;
+	int err;
+
+	err = capkm_sender_init(&who, skb, info->extack);
+	if (!err)
+		err = get_owner(&n, info);
+	if (!err)
+		err = reply_new(&r, info, NLMSG_DEFAULT_SIZE);
+	if (err)
+		return reply_end(&r, info, err);
+	err = capkm_domain_new(&n, &who, &id);
+	if (err)
+		explain_new(info, err);
+	else
+		err = capkm_put_u64(r.skb, CAPKM_A_DOMAIN_ID, id);
+	return reply_end(&r, info, err);
+}
+
+static int domain_del(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *id = info->attrs[CAPKM_A_DOMAIN_ID];
+	struct capkm_caller who;
+	int err;
+
+	if (LACKS(info, CAPKM_A_DOMAIN_ID, "id"))
+		return -EINVAL;
+	err = capkm_sender_init(&who, skb, info->extack);
+	if (err)
+		return err;
+	err = capkm_domain_del(nla_get_u64(id),
+			       info->attrs[CAPKM_A_DOMAIN_FORCE], &who);
+	if (err == -ENOENT)
+		NL_SET_ERR_MSG_ATTR(info->extack, id, "no such domain");
+	else if (err == -EPERM)
+		NL_SET_ERR_MSG_ATTR(info->extack, id,
+				    "only the domain's owner or CAP_SYS_ADMIN may destroy it");
+	else if (err == -EBUSY)
+		NL_SET_ERR_MSG_ATTR(info->extack, id,
+				    "the domain has sessions, and force was not given");
+	return err;
+}
+
+static void explain_limit(struct genl_info *info, int err)
+{
+	struct nlattr *domain = info->attrs[CAPKM_A_LIMIT_DOMAIN];
+	struct nlattr *limit = info->attrs[CAPKM_A_LIMIT_LIMIT];
+
+	if (err == -ENOENT)
+		NL_SET_ERR_MSG_ATTR(info->extack, domain, "no such domain");
+	else if (err == -EPERM)
+		NL_SET_ERR_MSG_ATTR(info->extack, domain,
+				    "only CAP_SYS_ADMIN may set limits");
+	else if (err == -EOPNOTSUPP)
+		NL_SET_ERR_MSG_ATTR(info->extack, limit,
+				    "it is fixed when the domain is created");
+	else if (err == -EINVAL)
+		NL_SET_ERR_MSG_ATTR(info->extack, limit,
+				    "no limit of a domain: those of users are module parameters");
+}
+
+static int limit_set(struct sk_buff *skb, struct genl_info *info)
+{
+	struct capkm_caller who;
+	int err;
+
+	if (LACKS(info, CAPKM_A_LIMIT_DOMAIN, "domain") ||
+	    LACKS(info, CAPKM_A_LIMIT_LIMIT, "limit") ||
+	    LACKS(info, CAPKM_A_LIMIT_VALUE, "value"))
+		return -EINVAL;
+	err = capkm_sender_init(&who, skb, info->extack);
+	if (err)
+		return err;
+	err = capkm_limit_set(nla_get_u64(info->attrs[CAPKM_A_LIMIT_DOMAIN]),
+			      nla_get_u32(info->attrs[CAPKM_A_LIMIT_LIMIT]),
+			      nla_get_u64(info->attrs[CAPKM_A_LIMIT_VALUE]),
+			      &who);
+	if (err)
+		explain_limit(info, err);
+	return err;
+}
+
+/* ---- devices ---- */
+
+static void get_fault(struct capkm_device_fault *a, const char **text,
+		      struct genl_info *info)
+{
+	struct nlattr *code = info->attrs[CAPKM_A_FAULT_CODE];
+	struct nlattr *attr = info->attrs[CAPKM_A_FAULT_TEXT];
+
+	nla_memcpy(a->device, info->attrs[CAPKM_A_FAULT_DEVICE],
+		   sizeof(a->device));
+	a->code = code ? nla_get_s32(code) : 0;
+	*text = attr ? nla_data(attr) : NULL;
+	a->text_len = attr ? strnlen(*text, nla_len(attr)) : 0;
+}
+
+static int device_fault(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *device = info->attrs[CAPKM_A_FAULT_DEVICE];
+	struct capkm_device_fault a = {};
+	struct capkm_caller who;
+	struct reply r = {};
+	const char *text;
+	int err;
+
+	if (LACKS(info, CAPKM_A_FAULT_DEVICE, "device"))
+		return -EINVAL;
+	err = capkm_sender_init(&who, skb, info->extack);
+	if (!err)
+		err = reply_new(&r, info, NLMSG_DEFAULT_SIZE);
+	if (err)
+		return reply_end(&r, info, err);
+	get_fault(&a, &text, info);
+	err = capkm_device_fault(&a, text, &who);
+	if (err == -EPERM)
+		NL_SET_ERR_MSG(info->extack,
+			       "only CAP_SYS_ADMIN may declare a device lost");
+	else if (err == -EINVAL)
+		NL_SET_ERR_MSG_ATTR(info->extack, device,
+				    "that is the host, which is no device");
+	else if (!err)
+		err = nla_put_u32(r.skb, CAPKM_A_FAULT_CLIENTS, a.out_clients);
+	return reply_end(&r, info, err);
+}
+
 /* ---- the family ---- */
 
-static const struct nla_policy domain_policy[] = {
-	[CAPKM_A_DOMAIN_ID]		= NLA_POLICY_MIN(NLA_U64, 1),
+/* One table for each kind of policy would do; one for each operation says more. */
+#define ID		NLA_POLICY_MIN(NLA_U64, 1)
+#define U32		{ .type = NLA_U32 }
+#define U64		{ .type = NLA_U64 }
+#define S32		{ .type = NLA_S32 }
+#define FLAG		{ .type = NLA_FLAG }
+#define UUID		NLA_POLICY_EXACT_LEN(16)
+#define TEXT(max)	{ .type = NLA_NUL_STRING, .len = (max) }
+
+static const struct nla_policy domain_get_policy[] = {
+	[CAPKM_A_DOMAIN_ID]		= ID,
+	[CAPKM_A_DOMAIN_UID]		= U32,
 };
 
-static const struct nla_policy window_policy[] = {
-	[CAPKM_A_WINDOW_DOMAIN]		= NLA_POLICY_MIN(NLA_U64, 1),
-	[CAPKM_A_WINDOW_HISTORY]	= { .type = NLA_FLAG },
+static const struct nla_policy window_get_policy[] = {
+	[CAPKM_A_WINDOW_DOMAIN]		= ID,
+	[CAPKM_A_WINDOW_HISTORY]	= FLAG,
+	[CAPKM_A_WINDOW_ID]		= ID,
+	[CAPKM_A_WINDOW_SESSION]	= ID,
+	[CAPKM_A_WINDOW_DEVICE]		= UUID,
+	[CAPKM_A_WINDOW_SLOT]		= U32,
+	[CAPKM_A_WINDOW_STATE]		= U32,
+	[CAPKM_A_WINDOW_PID]		= U32,
+	[CAPKM_A_WINDOW_UID]		= U32,
 };
 
-static const struct nla_policy buffer_policy[] = {
-	[CAPKM_A_BUFFER_DOMAIN]		= NLA_POLICY_MIN(NLA_U64, 1),
+static const struct nla_policy buffer_get_policy[] = {
+	[CAPKM_A_BUFFER_DOMAIN]		= ID,
+	[CAPKM_A_BUFFER_ID]		= ID,
+	[CAPKM_A_BUFFER_DEVICE]		= UUID,
+	[CAPKM_A_BUFFER_SESSION]	= ID,
 };
 
-static const struct nla_policy failure_policy[] = {
-	[CAPKM_A_FAILURE_DOMAIN]	= NLA_POLICY_MIN(NLA_U64, 1),
-	[CAPKM_A_FAILURE_REPORTS]	= { .type = NLA_FLAG },
+/* Of the do and of the dump, which each refuse what is the other's. */
+static const struct nla_policy failure_get_policy[] = {
+	[CAPKM_A_FAILURE_DOMAIN]	= ID,
+	[CAPKM_A_FAILURE_REPORTS]	= FLAG,
+	[CAPKM_A_FAILURE_ID]		= ID,
+	[CAPKM_A_FAILURE_KIND]		= U32,
+	[CAPKM_A_FAILURE_BUFFER]	= ID,
+	[CAPKM_A_FAILURE_WINDOW]	= ID,
+	[CAPKM_A_FAILURE_SESSION]	= ID,
+	[CAPKM_A_FAILURE_PID]		= U32,
+	[CAPKM_A_FAILURE_UID]		= U32,
 };
 
 static const struct nla_policy abandon_policy[] = {
-	[CAPKM_A_WINDOW_DOMAIN]		= NLA_POLICY_MIN(NLA_U64, 1),
-	[CAPKM_A_WINDOW_ID]		= NLA_POLICY_MIN(NLA_U64, 1),
+	[CAPKM_A_WINDOW_DOMAIN]		= ID,
+	[CAPKM_A_WINDOW_ID]		= ID,
 };
 
-#define DUMP(c, p) {				\
+static const struct nla_policy session_get_policy[] = {
+	[CAPKM_A_SESSION_DOMAIN]	= ID,
+	[CAPKM_A_SESSION_ID]		= ID,
+	[CAPKM_A_SESSION_PID]		= U32,
+	[CAPKM_A_SESSION_UID]		= U32,
+};
+
+static const struct nla_policy client_get_policy[] = {
+	[CAPKM_A_CLIENT_DOMAIN]		= ID,
+	[CAPKM_A_CLIENT_ID]		= ID,
+	[CAPKM_A_CLIENT_SESSION]	= ID,
+	[CAPKM_A_CLIENT_PID]		= U32,
+	[CAPKM_A_CLIENT_UID]		= U32,
+};
+
+static const struct nla_policy graph_get_policy[] = {
+	[CAPKM_A_GRAPH_DOMAIN]		= ID,
+	[CAPKM_A_GRAPH_ID]		= ID,
+	[CAPKM_A_GRAPH_SESSION]		= ID,
+	[CAPKM_A_GRAPH_PID]		= U32,
+};
+
+static const struct nla_policy taint_get_policy[] = {
+	[CAPKM_A_RANGE_DOMAIN]		= ID,
+	[CAPKM_A_RANGE_BUFFER]		= ID,
+	[CAPKM_A_RANGE_START]		= U64,
+	[CAPKM_A_RANGE_END]		= U64,
+};
+
+static const struct nla_policy carrier_get_policy[] = {
+	[CAPKM_A_RANGE_DOMAIN]		= ID,
+	[CAPKM_A_RANGE_FAILURE]		= ID,
+};
+
+static const struct nla_policy limit_get_policy[] = {
+	[CAPKM_A_LIMIT_DOMAIN]		= ID,
+	[CAPKM_A_LIMIT_LIMIT]		= NLA_POLICY_MIN(NLA_U32, 1),
+	[CAPKM_A_LIMIT_UID]		= U32,
+	[CAPKM_A_LIMIT_DEFAULTS]	= FLAG,
+	[CAPKM_A_LIMIT_USERS]		= FLAG,
+};
+
+static const struct nla_policy domain_new_policy[] = {
+	[CAPKM_A_DOMAIN_MODE]		= NLA_POLICY_MAX(NLA_U32, 0666),
+	[CAPKM_A_DOMAIN_UID]		= U32,
+	[CAPKM_A_DOMAIN_GID]		= U32,
+	[CAPKM_A_DOMAIN_NAME]		= TEXT(CAPKM_NAME_MAX),
+};
+
+static const struct nla_policy domain_del_policy[] = {
+	[CAPKM_A_DOMAIN_ID]		= ID,
+	[CAPKM_A_DOMAIN_FORCE]		= FLAG,
+};
+
+static const struct nla_policy limit_set_policy[] = {
+	[CAPKM_A_LIMIT_DOMAIN]		= ID,
+	[CAPKM_A_LIMIT_LIMIT]		= NLA_POLICY_MIN(NLA_U32, 1),
+	[CAPKM_A_LIMIT_VALUE]		= U64,
+};
+
+static const struct nla_policy device_fault_policy[] = {
+	[CAPKM_A_FAULT_DEVICE]		= UUID,
+	[CAPKM_A_FAULT_CODE]		= S32,
+	[CAPKM_A_FAULT_TEXT]		= TEXT(CAPKM_TEXT_MAX),
+};
+
+#define OP(c, p)				\
 	.cmd = CAPKM_CMD_##c,			\
-	.start = dump_start,			\
-	.dumpit = dumpit,			\
-	.policy = p,				\
-	.maxattr = ARRAY_SIZE(p) - 1,		\
-}
+	.policy = p##_policy,			\
+	.maxattr = ARRAY_SIZE(p##_policy) - 1
+#define DUMP					\
+	.start = capkm_dump_start,		\
+	.dumpit = capkm_dumpit,			\
+	.done = capkm_dump_done
 
 static const struct genl_ops capkm_ops[] = {
-	DUMP(DOMAIN_GET, domain_policy),
-	DUMP(WINDOW_GET, window_policy),
-	DUMP(BUFFER_GET, buffer_policy),
-	DUMP(FAILURE_GET, failure_policy),
-	{
-		.cmd = CAPKM_CMD_ABANDON,
-		.doit = abandon,
-		.policy = abandon_policy,
-		.maxattr = ARRAY_SIZE(abandon_policy) - 1,
-	},
+	{ OP(DOMAIN_GET, domain_get), DUMP },
+	{ OP(WINDOW_GET, window_get), DUMP },
+	{ OP(BUFFER_GET, buffer_get), DUMP },
+	{ OP(FAILURE_GET, failure_get), DUMP, .doit = failure_get },
+	{ OP(ABANDON, abandon), .doit = abandon },
+	{ OP(SESSION_GET, session_get), DUMP },
+	{ OP(CLIENT_GET, client_get), DUMP },
+	{ OP(GRAPH_GET, graph_get), DUMP },
+	{ OP(TAINT_GET, taint_get), DUMP },
+	{ OP(CARRIER_GET, carrier_get), DUMP },
+	{ OP(LIMIT_GET, limit_get), DUMP },
+	{ OP(DOMAIN_NEW, domain_new), .doit = domain_new },
+	{ OP(DOMAIN_DEL, domain_del), .doit = domain_del },
+	{ OP(LIMIT_SET, limit_set), .doit = limit_set },
+	{ OP(DEVICE_FAULT, device_fault), .doit = device_fault },
 };
 
 /*
  * resv_start_op stays 0: all operations are strict. In all network namespaces:
  * what is given depends on who asks, not on where.
  */
-static struct genl_family capkm_family __ro_after_init = {
+struct genl_family capkm_family __ro_after_init = {
 	.name		= CAPKM_FAMILY_NAME,
 	.version	= CAPKM_FAMILY_VERSION,
 	.module		= THIS_MODULE,

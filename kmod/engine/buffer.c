@@ -321,7 +321,7 @@ int ck_op_buffer_reset(struct call *c)
 	return 0;
 }
 
-static struct capkm_session *creator(const struct buffer *b)
+struct capkm_session *ck_buffer_creator(const struct buffer *b)
 {
 	struct capkm_session *s;
 	struct link *l;
@@ -336,7 +336,7 @@ static struct capkm_session *creator(const struct buffer *b)
 
 static bool creator_lives(const struct buffer *b)
 {
-	const struct capkm_session *s = creator(b);
+	const struct capkm_session *s = ck_buffer_creator(b);
 
 	return s && s->clients_n;
 }
@@ -351,7 +351,7 @@ static bool is_dirty(const struct buffer *b)
 
 	if (b->shared)
 		return ck_taint_unconfirmed(&all);
-	s = creator(b);
+	s = ck_buffer_creator(b);
 	return s && ck_buffer_dirty_slot(b, ck_session_first_client(s));
 }
 

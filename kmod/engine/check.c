@@ -19,9 +19,8 @@ static bool met(const struct fault *fault, struct buffer *b, u64 stamp)
 	return false;
 }
 
-/* The first byte of the claim that nobody has confirmed yet; who wrote it. */
-static bool find_unconfirmed(const struct capkm_session *s,
-			     const struct target *t, struct capkm_report *r)
+bool ck_unconfirmed_report(const struct capkm_session *s,
+			   const struct target *t, struct capkm_report *r)
 {
 	const struct claim *c = ck_taint_unconfirmed(t);
 	const struct slot *slot = c ? c->slot : NULL;
@@ -30,7 +29,7 @@ static bool find_unconfirmed(const struct capkm_session *s,
 	if (t->start == t->end)
 		return false;
 	/* A private buffer is one client's, and unconfirmed as a whole. */
-	if (!c && !t->buffer->shared)
+	if (!c && s && !t->buffer->shared)
 		link_for_each(l, &s->clients)
 			if ((slot = ck_buffer_dirty_slot(t->buffer,
 					link_entry(l, struct client, sib))))
@@ -77,7 +76,7 @@ static u32 find_more(struct call *c, const struct array *claims, bool stale,
 		host_relax();
 		memset(&r, 0, sizeof(r));
 		if (!(stale ? find_stale(&t, since, &r) :
-			      find_unconfirmed(c->session, &t, &r)))
+			      ck_unconfirmed_report(c->session, &t, &r)))
 			continue;
 		n++;
 		if (reports && reports->used < reports->len) {

@@ -661,18 +661,21 @@ static int fault_domain(struct domain *d, const u8 *uuid,
 	return err;
 }
 
-int ck_op_device_fault(struct call *c)
+int capkm_device_fault(struct capkm_device_fault *a, const char *text,
+		       const struct capkm_caller *who)
 {
 	static const u8 host[16];
-	struct capkm_device_fault *a = c->arg;
+	const struct array array = {
+		.data = (void *)text, .len = a->text_len,
+	};
 	const struct fault_text t = {
-		.who = c->who, .code = a->code, .text = &c->array[0],
+		.who = who, .code = a->code, .text = &array,
 	};
 	struct domain *d;
 	u64 id = 0;
 	int err = 0;
 
-	if (!c->who->admin)
+	if (!who->admin)
 		return -EPERM;
 	if (!memcmp(a->device, host, sizeof(host)))
 		return -EINVAL;
@@ -683,4 +686,9 @@ int ck_op_device_fault(struct call *c)
 		ck_domain_put(d);
 	}
 	return err;
+}
+
+int ck_op_device_fault(struct call *c)
+{
+	return capkm_device_fault(c->arg, c->array[0].data, c->who);
 }

@@ -61,6 +61,43 @@ struct domain *ck_domain_next(u64 id)
 	return d;
 }
 
+u64 ck_domains_changes(void)
+{
+	u64 changes;
+
+	host_lock(&registry.lock);
+	changes = registry.domains.changes;
+	host_unlock(&registry.lock);
+	return changes;
+}
+
+bool ck_domains_of(u64 *uid, u64 *domains, u64 *defunct)
+{
+	u64 lowest = U64_MAX;
+	struct id_node *node;
+	struct domain *d;
+
+	*domains = 0;
+	*defunct = 0;
+	host_lock(&registry.lock);
+	for (node = ck_id_first(&registry.domains); node;
+	     node = ck_id_next(node)) {
+		d = container_of(node, struct domain, node);
+		if (d->uid < *uid || d->uid > lowest)
+			continue;
+		if (d->uid < lowest) {
+			lowest = d->uid;
+			*domains = 0;
+			*defunct = 0;
+		}
+		++*domains;
+		*defunct += d->defunct_ns != 0;
+	}
+	host_unlock(&registry.lock);
+	*uid = lowest;
+	return *domains;
+}
+
 static void drop_history(struct domain *d, u32 keep)
 {
 	struct window *w;
@@ -73,16 +110,22 @@ static void drop_history(struct domain *d, u32 keep)
 	}
 }
 
-static void drop_reports(struct domain *d)
+static void drop_reports(struct domain *d, u32 keep)
 {
 	struct failure *f;
 
-	while (d->reports_n) {
+	while (d->reports_n > keep) {
 		f = link_first(&d->reports, struct failure, sib);
 		link_del(&f->sib);
 		d->reports_n--;
 		ck_failure_unpin(f, NULL);
 	}
+}
+
+void ck_domain_trim(struct domain *d)
+{
+	drop_history(d, min(d->limit[CAPKM_LIMIT_HISTORY], (u64)U32_MAX));
+	drop_reports(d, min(d->limit[CAPKM_LIMIT_REPORTS], (u64)U32_MAX));
 }
 
 /* All sessions have left or were cut off: nothing of it is needed any more. */
@@ -102,7 +145,7 @@ static void clear(struct domain *d)
 		ck_window_close(d, container_of(node, struct window, node),
 				CAPKM_WINDOW_REFUSED, NULL);
 	drop_history(d, 0);
-	drop_reports(d);
+	drop_reports(d, 0);
 	host_wake(&d->waitq);
 }
 
@@ -223,11 +266,13 @@ static int check_options(u32 max_streams, u32 backend)
 	return max_streams > SLOTS_MAX ? -EINVAL : 0;
 }
 
-static int check_name(const struct array *name)
+static int check_name(const struct array *name, u32 mode)
 {
 	const char *text = name->data;
 	u32 i;
 
+	if (mode & ~0666u)
+		return -EINVAL;
 	for (i = 0; i < name->len; i++)
 		if (text[i] == '/' || (u8)text[i] < ' ' || text[i] == 0x7f)
 			return -EINVAL;
@@ -250,8 +295,9 @@ static struct domain *find_name(u32 uid, const struct array *name)
 	return NULL;
 }
 
+/* @refs: the registry's, and its first session's if it begins with one. */
 static int list_domain(struct call *c, struct domain *d,
-		       const struct array *name)
+		       const struct array *name, u32 refs)
 {
 	struct id_node *node;
 	int err = 0;
@@ -269,7 +315,7 @@ static int list_domain(struct call *c, struct domain *d,
 		memcpy(d->name, name->data, name->len);
 		d->id = ++registry.next_domain;
 		d->node.id = d->id;
-		d->refs = 2;		/* listed, and its first session */
+		d->refs = refs;
 		d->listed = true;
 		ck_id_insert(&registry.domains, &d->node);
 	}
@@ -311,16 +357,17 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 	s->plain_read = d->events_plain;
 	s->wants_failures = wants_failures;
 	d->failure_readers += wants_failures;
+	s->attached_ns = host_time_ns();
 	link_add_tail(&s->sib, &d->sessions);
 	d->sessions_n++;
 	d->clients_n += s->clients_n;
+	d->members_changed++;
 	ck_tick(d);
 	WRITE_ONCE(s->domain, d);
 	return 0;
 }
 
-static struct domain *domain_new(struct call *c,
-				 const struct capkm_domain_create *a)
+static struct domain *domain_new(u32 uid, u32 gid, u32 mode, bool persistent)
 {
 	struct domain *d = host_alloc(sizeof(*d));
 
@@ -328,10 +375,10 @@ static struct domain *domain_new(struct call *c,
 		return NULL;
 	host_mutex_init(&d->lock);
 	host_waitq_init(&d->waitq);
-	d->uid = c->who->uid;
-	d->gid = c->who->gid;
-	d->mode = a->mode ? a->mode : 0600;
-	d->persistent = a->flags & CAPKM_DOMAIN_CREATE_F_PERSISTENT;
+	d->uid = uid;
+	d->gid = gid;
+	d->mode = mode ? mode : 0600;
+	d->persistent = persistent;
 	d->created_ns = host_time_ns();
 	d->next_stream = CAPKM_STREAM_FIRST;
 	link_init(&d->sessions);
@@ -348,10 +395,11 @@ static int create(struct call *c, struct capkm_domain_create *a)
 
 	err = check_options(a->max_streams, a->backend);
 	if (!err)
-		err = a->mode & ~0666u ? -EINVAL : check_name(name);
+		err = check_name(name, a->mode);
 	if (err)
 		return err;
-	d = domain_new(c, a);
+	d = domain_new(c->who->uid, c->who->gid, a->mode,
+		       a->flags & CAPKM_DOMAIN_CREATE_F_PERSISTENT);
 	if (!d)
 		return -ENOMEM;
 	err = ck_limits_init(c, d, &c->array[1]);
@@ -365,7 +413,7 @@ static int create(struct call *c, struct capkm_domain_create *a)
 	}
 	/* Nobody can attach and leave before its creator is attached. */
 	host_lock(&d->lock);
-	err = list_domain(c, d, name);
+	err = list_domain(c, d, name, 2);
 	if (!err)
 		attach(c, d, CAPKM_RIGHT_READ | CAPKM_RIGHT_WRITE,
 		       a->max_streams, a->backend,
@@ -543,6 +591,54 @@ int ck_op_domain_destroy(struct call *c)
 		return id ? -ENOENT : -ECANCELED;
 	err = destroy(d, d == own ? c->session : NULL, c->who,
 		      a->flags & CAPKM_DOMAIN_DESTROY_F_FORCE);
+	ck_domain_put(d);
+	return err;
+}
+
+/* ---- without a session ---- */
+
+int capkm_domain_new(const struct capkm_new_domain *n,
+		     const struct capkm_caller *who, u64 *id)
+{
+	struct call c = { .who = who };
+	const struct array name = {
+		.data = (void *)n->name, .len = n->name_len,
+	};
+	struct domain *d;
+	int err;
+
+	if (!who->admin && (n->uid != who->uid ||
+			    (n->gid != who->gid && !host_in_group(n->gid))))
+		return -EPERM;
+	err = check_name(&name, n->mode);
+	if (err)
+		return err;
+	d = domain_new(n->uid, n->gid, n->mode, true);
+	if (!d)
+		return -ENOMEM;
+	err = ck_limits_init(&c, d, &c.array[0]);
+	if (!err)
+		err = ck_events_init(d);
+	/* Once it is listed, it may be gone at any time. */
+	if (!err)
+		err = list_domain(&c, d, &name, 2);
+	if (err) {
+		domain_free(d);
+		return err;
+	}
+	*id = d->id;
+	ck_domain_put(d);
+	return 0;
+}
+
+int capkm_domain_del(u64 id, bool force, const struct capkm_caller *who)
+{
+	struct domain *d = ck_domain_find(id);
+	int err;
+
+	if (!d)
+		return -ENOENT;
+	err = destroy(d, NULL, who, force);
 	ck_domain_put(d);
 	return err;
 }

@@ -1,27 +1,235 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Dumps of all domains that a reader may see, in bounded holds of their locks. */
-#include "internal.h"
+/*
+ * Dumps of all domains that a reader may see, in bounded holds of their locks.
+ *
+ * A cursor names what comes next by its id, which is never reused, not by a place in
+ * a container: so a dump goes on whatever has come and gone in between. That
+ * something has is noticed by a count of changes (struct kind).
+ */
+#include "dump.h"
 
 #define BATCH	64u
 
-struct dump {
-	struct domain *domain;
-	const struct capkm_caller *who;
-	struct capkm_cursor *cursor;
-	capkm_emit_fn emit;
-	void *ctx;
-	u32 batch;
-	union {
-		struct capkm_domain_query domain_query;
-		struct capkm_window_view view;
-		struct capkm_buffer_query buffer_query;
-		struct capkm_report report;
-	} record;
-};
-
-static int emit(struct dump *dump)
+int ck_dump_emit(struct dump *dump)
 {
-	return dump->emit(dump->ctx, dump->domain->id, &dump->record);
+	const u64 domain = dump->domain ? dump->domain->id : 0;
+	int err = dump->emit(dump->ctx, domain, &dump->record);
+
+	memset(&dump->record, 0, sizeof(dump->record));
+	return err;
+}
+
+/* ---- objects that the domain keeps by their ids ---- */
+
+static void fill_window(struct dump *dump, const struct window *w)
+{
+	ck_window_fill(w, &dump->record.window.window);
+	if (w->first)
+		ck_failure_report(w->first, &dump->record.window.first);
+}
+
+static void fill_node(struct dump *dump, struct id_node *node)
+{
+	switch (dump->query->what) {
+	case CAPKM_DUMP_WINDOWS:
+		fill_window(dump, container_of(node, struct window, node));
+		break;
+	case CAPKM_DUMP_BUFFERS:
+		ck_buffer_fill(container_of(node, struct buffer, node),
+			       &dump->record.buffer);
+		break;
+	case CAPKM_DUMP_GRAPHS:
+		dump->record.graph.graph = node->id;
+		ck_graph_fill(container_of(node, struct graph, node),
+			      &dump->record.graph.query);
+		break;
+	default:
+		ck_failure_report(container_of(node, struct failure, node),
+				  &dump->record.failure);
+	}
+}
+
+static struct id_map *map_of(const struct dump *dump)
+{
+	struct domain *d = dump->domain;
+
+	switch (dump->query->what) {
+	case CAPKM_DUMP_WINDOWS:
+		return &d->windows;
+	case CAPKM_DUMP_BUFFERS:
+		return &d->buffers;
+	case CAPKM_DUMP_GRAPHS:
+		return &d->graphs;
+	default:
+		return &d->failures;
+	}
+}
+
+static u64 map_changes(const struct dump *dump)
+{
+	return map_of(dump)->changes;
+}
+
+static int dump_map(struct dump *dump)
+{
+	const struct id_map *map = map_of(dump);
+	struct capkm_cursor *cursor = dump->cursor;
+	struct id_node *node = ck_id_from(map, cursor->id), *next;
+	int err;
+
+	for (; node; node = next) {
+		cursor->id = node->id;
+		fill_node(dump, node);
+		err = ck_dump_emit(dump);
+		if (err)
+			return err;
+		cursor->id++;
+		next = ck_dump_breathe(dump) ? ck_id_from(map, cursor->id) :
+					       ck_id_next(node);
+	}
+	return 0;
+}
+
+/* ---- lists, in which ids and ordinals only grow ---- */
+
+static int dump_history(struct dump *dump)
+{
+	const struct link *head = &dump->domain->history, *l, *next;
+	struct window *w;
+	int err;
+
+	for (l = head->next; l != head; l = next) {
+		next = l->next;
+		w = link_entry(l, struct window, sib);
+		if (w->remembered <= dump->cursor->id)
+			continue;
+		fill_window(dump, w);
+		err = ck_dump_emit(dump);
+		if (err)
+			return err;
+		dump->cursor->id = w->remembered;
+		if (ck_dump_breathe(dump))
+			next = head->next;
+	}
+	return 0;
+}
+
+/* Those that came, and those that went. */
+static u64 history_changes(const struct dump *dump)
+{
+	const struct domain *d = dump->domain;
+
+	return d->history_total + (d->history_total - d->history_n);
+}
+
+static int dump_reports(struct dump *dump)
+{
+	const struct link *head = &dump->domain->reports, *l, *next;
+	struct failure *f;
+	int err;
+
+	for (l = head->next; l != head; l = next) {
+		next = l->next;
+		f = link_entry(l, struct failure, sib);
+		if (f->report <= dump->cursor->id)
+			continue;
+		ck_failure_report(f, &dump->record.failure);
+		err = ck_dump_emit(dump);
+		if (err)
+			return err;
+		dump->cursor->id = f->report;
+		if (ck_dump_breathe(dump))
+			next = head->next;
+	}
+	return 0;
+}
+
+static u64 reports_changes(const struct dump *dump)
+{
+	const struct domain *d = dump->domain;
+
+	return d->reports_total + (d->reports_total - d->reports_n);
+}
+
+struct capkm_session *ck_session_from(const struct domain *d, u64 id)
+{
+	struct capkm_session *s;
+	struct link *l;
+
+	link_for_each(l, &d->sessions) {
+		s = link_entry(l, struct capkm_session, sib);
+		if (s->id >= id)
+			return s;
+	}
+	return NULL;
+}
+
+static int dump_sessions(struct dump *dump)
+{
+	const struct link *head = &dump->domain->sessions, *l, *next;
+	struct capkm_session *s;
+	int err;
+
+	for (l = head->next; l != head; l = next) {
+		next = l->next;
+		s = link_entry(l, struct capkm_session, sib);
+		if (s->id < dump->cursor->id)
+			continue;
+		dump->cursor->id = s->id;
+		ck_session_fill(s, &dump->record.session);
+		err = ck_dump_emit(dump);
+		if (err)
+			return err;
+		dump->cursor->id++;
+		if (ck_dump_breathe(dump))
+			next = head->next;
+	}
+	return 0;
+}
+
+/* The first at the cursor or after it: in order of (session, client). */
+static struct client *client_from(const struct dump *dump)
+{
+	struct capkm_cursor *cursor = dump->cursor;
+	struct capkm_session *s;
+	struct client *c;
+	struct link *l;
+
+	while ((s = ck_session_from(dump->domain, cursor->id))) {
+		if (s->id != cursor->id) {
+			cursor->id = s->id;
+			cursor->at = 0;
+		}
+		link_for_each(l, &s->clients) {
+			c = link_entry(l, struct client, sib);
+			if (c->id >= cursor->at)
+				return c;
+		}
+		cursor->id++;
+		cursor->at = 0;
+	}
+	return NULL;
+}
+
+static int dump_clients(struct dump *dump)
+{
+	struct client *c;
+	int err;
+
+	while ((c = client_from(dump))) {
+		ck_client_fill(c, &dump->record.client);
+		err = ck_dump_emit(dump);
+		if (err)
+			return err;
+		dump->cursor->at = c->id + 1;
+		ck_dump_breathe(dump);
+	}
+	return 0;
+}
+
+static u64 member_changes(const struct dump *dump)
+{
+	return dump->domain->members_changed;
 }
 
 static int dump_domain(struct dump *dump)
@@ -30,179 +238,149 @@ static int dump_domain(struct dump *dump)
 
 	if (dump->cursor->id)
 		return 0;
-	memset(&dump->record, 0, sizeof(dump->record));
-	ck_domain_fill(dump->domain, NULL, dump->who,
-		       &dump->record.domain_query);
-	err = emit(dump);
+	ck_domain_fill(dump->domain, NULL, dump->who, &dump->record.domain);
+	err = ck_dump_emit(dump);
 	if (!err)
 		dump->cursor->id = 1;
 	return err;
 }
 
-static int emit_window(struct dump *dump, const struct window *w)
+/* ---- all kinds ---- */
+
+/* How often what is dumped came or went, where that can be in one domain. */
+static u64 none_changes(const struct dump *dump)
 {
-	memset(&dump->record, 0, sizeof(dump->record));
-	ck_window_fill(w, &dump->record.view.window);
-	if (w->first)
-		ck_failure_report(w->first, &dump->record.view.first);
-	return emit(dump);
+	return 0;
 }
 
-static int emit_node(struct dump *dump, enum capkm_dump what,
-		     struct id_node *node)
+static u64 domain_changes(const struct dump *dump)
 {
-	switch (what) {
-	case CAPKM_DUMP_WINDOWS:
-		return emit_window(dump,
-				   container_of(node, struct window, node));
-	case CAPKM_DUMP_BUFFERS:
-		memset(&dump->record, 0, sizeof(dump->record));
-		ck_buffer_fill(container_of(node, struct buffer, node),
-			       &dump->record.buffer_query);
-		return emit(dump);
-	default:
-		ck_failure_report(container_of(node, struct failure, node),
-				  &dump->record.report);
-		return emit(dump);
-	}
+	return dump->domain->sequence;
 }
 
-/* Lets others in between two batches; ids are never reused. */
-static void breathe(struct dump *dump)
+static const struct kind {
+	int (*dump)(struct dump *dump);
+	u64 (*changes)(const struct dump *dump);
+} kinds[] = {
+	[CAPKM_DUMP_DOMAINS]	= { dump_domain, none_changes },
+	[CAPKM_DUMP_SESSIONS]	= { dump_sessions, member_changes },
+	[CAPKM_DUMP_CLIENTS]	= { dump_clients, member_changes },
+	[CAPKM_DUMP_WINDOWS]	= { dump_map, map_changes },
+	[CAPKM_DUMP_HISTORY]	= { dump_history, history_changes },
+	[CAPKM_DUMP_BUFFERS]	= { dump_map, map_changes },
+	[CAPKM_DUMP_GRAPHS]	= { dump_map, map_changes },
+	[CAPKM_DUMP_FAILURES]	= { dump_map, map_changes },
+	[CAPKM_DUMP_REPORTS]	= { dump_reports, reports_changes },
+	[CAPKM_DUMP_TAINT]	= { ck_dump_taint, ck_taint_changes },
+	[CAPKM_DUMP_CARRIERS]	= { ck_dump_carriers, domain_changes },
+	[CAPKM_DUMP_LIMITS]	= { ck_dump_limits, none_changes },
+	/* These are of no domain. */
+	[CAPKM_DUMP_DEFAULTS]	= { ck_dump_defaults, NULL },
+	[CAPKM_DUMP_USERS]	= { ck_dump_users, NULL },
+};
+
+/* @seen: the count when it was looked at last, plus one; 0: never. */
+static void note_changes(struct dump *dump, u64 *seen, u64 now)
+{
+	if (*seen && *seen != now + 1)
+		dump->cursor->changes++;
+	*seen = now + 1;
+}
+
+static void note_domain(struct dump *dump)
+{
+	note_changes(dump, &dump->cursor->in_domain,
+		     kinds[dump->query->what].changes(dump));
+}
+
+bool ck_dump_breathe(struct dump *dump)
 {
 	if (++dump->batch % BATCH)
-		return;
+		return false;
 	host_unlock(&dump->domain->lock);
 	host_relax();
 	host_lock(&dump->domain->lock);
+	note_domain(dump);
+	return true;
 }
 
-static int dump_map(struct dump *dump, enum capkm_dump what,
-		    const struct id_map *map)
+/* @id: what the cursor reaches, in which nothing has been dumped yet. */
+static void begin_domain(struct dump *dump, u64 id)
 {
-	struct id_node *node;
-	int err;
+	struct capkm_cursor *cursor = dump->cursor;
 
-	while ((node = ck_id_from(map, dump->cursor->id))) {
-		dump->cursor->id = node->id;
-		err = emit_node(dump, what, node);
-		if (err)
-			return err;
-		dump->cursor->id++;
-		breathe(dump);
-	}
-	return 0;
-}
-
-/* The history and the reports are short lists with ordinals that only grow. */
-static int dump_history(struct dump *dump)
-{
-	struct window *w;
-	struct link *l;
-	int err;
-
-	link_for_each(l, &dump->domain->history) {
-		w = link_entry(l, struct window, sib);
-		if (w->remembered <= dump->cursor->id)
-			continue;
-		err = emit_window(dump, w);
-		if (err)
-			return err;
-		dump->cursor->id = w->remembered;
-	}
-	return 0;
-}
-
-static int dump_reports(struct dump *dump)
-{
-	struct failure *f;
-	struct link *l;
-	int err;
-
-	link_for_each(l, &dump->domain->reports) {
-		f = link_entry(l, struct failure, sib);
-		if (f->report <= dump->cursor->id)
-			continue;
-		ck_failure_report(f, &dump->record.report);
-		err = emit(dump);
-		if (err)
-			return err;
-		dump->cursor->id = f->report;
-	}
-	return 0;
-}
-
-static int dump_one(struct dump *dump, enum capkm_dump what)
-{
-	struct domain *d = dump->domain;
-
-	switch (what) {
-	case CAPKM_DUMP_DOMAINS:
-		return dump_domain(dump);
-	case CAPKM_DUMP_WINDOWS:
-		return dump_map(dump, what, &d->windows);
-	case CAPKM_DUMP_HISTORY:
-		return dump_history(dump);
-	case CAPKM_DUMP_BUFFERS:
-		return dump_map(dump, what, &d->buffers);
-	case CAPKM_DUMP_FAILURES:
-		return dump_map(dump, what, &d->failures);
-	case CAPKM_DUMP_REPORTS:
-		return dump_reports(dump);
-	}
-	return -EINVAL;
+	cursor->domain = id;
+	cursor->id = dump->query->from;
+	cursor->at = 0;
+	cursor->in_domain = 0;
 }
 
 /* One domain, or nothing if the reader may not see it. */
-static int dump_if_allowed(struct dump *dump, enum capkm_dump what)
+static int dump_if_allowed(struct dump *dump)
 {
 	struct domain *d = dump->domain;
 	int err;
 
 	if (!(ck_domain_rights(d, dump->who) & CAPKM_RIGHT_READ))
 		return -EACCES;
-	if (dump->cursor->domain != d->id) {
-		dump->cursor->domain = d->id;
-		dump->cursor->id = 0;
-	}
+	if (dump->cursor->domain != d->id)
+		begin_domain(dump, d->id);
 	host_lock(&d->lock);
-	err = dump_one(dump, what);
+	note_domain(dump);
+	err = kinds[dump->query->what].dump(dump);
 	host_unlock(&d->lock);
 	return err;
 }
 
-int capkm_dump(enum capkm_dump what, u64 domain,
+static int dump_one(struct dump *dump)
+{
+	int err = -ENOENT;
+
+	dump->domain = ck_domain_find(dump->query->domain);
+	if (dump->domain) {
+		err = dump_if_allowed(dump);
+		ck_domain_put(dump->domain);
+	}
+	return err;
+}
+
+static int dump_all(struct dump *dump)
+{
+	struct capkm_cursor *cursor = dump->cursor;
+	int err = 0;
+
+	while (!err && (dump->domain = ck_domain_next(cursor->domain))) {
+		note_changes(dump, &cursor->among_domains,
+			     ck_domains_changes());
+		err = dump_if_allowed(dump);
+		if (err == -EACCES)
+			err = 0;
+		if (!err)
+			begin_domain(dump, dump->domain->id + 1);
+		ck_domain_put(dump->domain);
+	}
+	return err;
+}
+
+int capkm_dump(const struct capkm_dump_query *query,
 	       const struct capkm_caller *who, struct capkm_cursor *cursor,
 	       capkm_emit_fn emit, void *ctx)
 {
 	struct dump *dump;
-	int err = 0;
+	int err;
 
 	dump = host_alloc(sizeof(*dump));
 	if (!dump)
 		return -ENOMEM;
+	dump->query = query;
 	dump->who = who;
 	dump->cursor = cursor;
 	dump->emit = emit;
 	dump->ctx = ctx;
-	if (domain) {
-		dump->domain = ck_domain_find(domain);
-		err = dump->domain ? dump_if_allowed(dump, what) : -ENOENT;
-		if (dump->domain)
-			ck_domain_put(dump->domain);
-	}
-	while (!domain && (dump->domain = ck_domain_next(cursor->domain))) {
-		err = dump_if_allowed(dump, what);
-		if (err == -EACCES)
-			err = 0;
-		if (!err) {
-			cursor->domain = dump->domain->id + 1;
-			cursor->id = 0;
-		}
-		ck_domain_put(dump->domain);
-		if (err)
-			break;
-	}
+	if (!kinds[query->what].changes)
+		err = kinds[query->what].dump(dump);
+	else
+		err = query->domain ? dump_one(dump) : dump_all(dump);
 	host_free(dump);
 	return err;
 }

@@ -108,20 +108,87 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
 	       const struct capkm_caller *who);
 
 /*
- * Dumps. The records are the structs of the ABI, filled for the reader. @emit
- * is called under domain->lock and must neither sleep nor allocate with
- * reclaim; when it returns non-zero the dump stops, and goes on with that
- * record when it is called again with the same cursor. Domains that the
+ * Dumps. The records are structs of the ABI, or views of what those do not have,
+ * filled for the reader. @emit is called under domain->lock and must neither sleep
+ * nor allocate with reclaim; when it returns non-zero the dump stops, and goes on
+ * with that record when it is called again with the same cursor. Domains that the
  * caller may not read are left out. Returns 0 at the end, what @emit returned,
- * -ENOENT (no such domain) or -EACCES.
+ * -ENOENT (no such domain, buffer or failure), -EACCES, -EINVAL (no such range) or
+ * -ENOMEM.
  */
 enum capkm_dump {
 	CAPKM_DUMP_DOMAINS,	/* struct capkm_domain_query */
+	CAPKM_DUMP_SESSIONS,	/* struct capkm_session_view */
+	CAPKM_DUMP_CLIENTS,	/* struct capkm_client_view */
 	CAPKM_DUMP_WINDOWS,	/* struct capkm_window_view */
 	CAPKM_DUMP_HISTORY,	/* struct capkm_window_view */
 	CAPKM_DUMP_BUFFERS,	/* struct capkm_buffer_query, its id in buffer */
+	CAPKM_DUMP_GRAPHS,	/* struct capkm_graph_view */
 	CAPKM_DUMP_FAILURES,	/* struct capkm_report */
 	CAPKM_DUMP_REPORTS,	/* struct capkm_report */
+	CAPKM_DUMP_TAINT,	/* struct capkm_range_view: of the object, a buffer */
+	CAPKM_DUMP_CARRIERS,	/* struct capkm_range_view: of the object, a failure */
+	CAPKM_DUMP_LIMITS,	/* struct capkm_limit_view */
+	CAPKM_DUMP_DEFAULTS,	/* the same; of no domain */
+	CAPKM_DUMP_USERS,	/* the same; of no domain */
+};
+
+/**
+ * struct capkm_dump_query - what is to be dumped
+ * @what: kind
+ * @domain: id, or 0 for all that the caller may read
+ * @from: id of the first object
+ * @object: id of the buffer or failure, in @domain
+ * @start: of a buffer, first byte
+ * @end: first byte after it, or 0 for all
+ */
+struct capkm_dump_query {
+	enum capkm_dump what;
+	u64 domain;
+	u64 from;
+	u64 object;
+	u64 start, end;
+};
+
+/**
+ * struct capkm_cursor - where a dump goes on; zero it at the start
+ * @domain: id of the domain reached
+ * @id: id of the object reached
+ * @at: of that object, the byte or the part reached
+ * @in_domain: count of changes of what is dumped in that domain
+ * @among_domains: count of changes among all domains
+ * @changes: how often the dump has noticed a change behind its back
+ */
+struct capkm_cursor {
+	u64 domain;
+	u64 id;
+	u64 at;
+	u64 in_domain, among_domains;
+	u64 changes;
+};
+
+/*
+ * A session, for a dump. What each member means is said of the attribute of its
+ * name in Documentation/netlink/specs/capkm.yaml.
+ */
+struct capkm_session_view {
+	u64 session;
+	u64 attached_ns;
+	u64 buffers, streams, scopes, windows, graphs, unconfirmed;
+	u64 events_unread, events_lost;
+	u32 rights, backend, max_streams, shared, clients;
+	u32 pid, uid;
+	char comm[16];
+};
+
+/* A client, for a dump; the same. */
+struct capkm_client_view {
+	u64 client, session;
+	u64 since_ns;
+	u64 unconfirmed;
+	u32 pid, uid, ended;
+	u32 scopes, windows, recording, graphs, devices, faulted;
+	char comm[16];
 };
 
 /**
@@ -135,23 +202,109 @@ struct capkm_window_view {
 };
 
 /**
- * struct capkm_cursor - where a dump goes on; zero it at the start
- * @domain: id of the domain reached
- * @id: id of the object reached
+ * struct capkm_graph_view - a graph, for a dump
+ * @graph: id
+ * @query: as GRAPH_QUERY gives it
  */
-struct capkm_cursor {
-	u64 domain;
-	u64 id;
+struct capkm_graph_view {
+	u64 graph;
+	struct capkm_graph_query query;
+};
+
+/**
+ * struct capkm_range_view - a range of a buffer, for a dump
+ * @buffer: id
+ * @start: first byte
+ * @end: first byte after it
+ * @failure: that it carries, or 0
+ * @result: enum capkm_result that CHECK would give; 0 in a dump of carriers
+ * @cause: and its report; empty in a dump of carriers
+ */
+struct capkm_range_view {
+	u64 buffer;
+	u64 start, end;
+	u64 failure;
+	u32 result;
+	struct capkm_report cause;
+};
+
+#define CAPKM_NOT_COUNTED	U64_MAX
+#define CAPKM_NO_USER		U32_MAX
+
+/**
+ * struct capkm_limit_view - a limit, for a dump
+ * @value: the limit
+ * @used: what is used of it, or CAPKM_NOT_COUNTED
+ * @limit: enum capkm_limit
+ * @uid: the user whose limit it is, or CAPKM_NO_USER
+ */
+struct capkm_limit_view {
+	u64 value, used;
+	u32 limit, uid;
 };
 
 typedef int (*capkm_emit_fn)(void *ctx, u64 domain, const void *record);
 
-/* @domain: id, or 0 for all that the caller may read. */
-int capkm_dump(enum capkm_dump what, u64 domain,
+int capkm_dump(const struct capkm_dump_query *query,
 	       const struct capkm_caller *who, struct capkm_cursor *cursor,
 	       capkm_emit_fn emit, void *ctx);
 
+/**
+ * struct capkm_failure_view - all that is known of a failure
+ * @report: as a dump gives it; buffer and hops of the buffer that was asked for
+ * @skips: work that was skipped because of it
+ * @dropped: of these, records that are not kept
+ * @hops_n: of @hops
+ * @stack_len: of @stack
+ * @hops: from the buffer back to the root; without one, all that are kept
+ * @stack: what its author gave as its stack
+ */
+struct capkm_failure_view {
+	struct capkm_report report;
+	u64 skips, dropped;
+	u32 hops_n, stack_len;
+	struct capkm_hop hops[16];
+	u8 stack[CAPKM_STACK_MAX];
+};
+
+/* @buffer: id or 0; @view is zeroed. -ENOENT, -EACCES. */
+int capkm_failure_get(u64 domain, u64 failure, u64 buffer,
+		      const struct capkm_caller *who,
+		      struct capkm_failure_view *view);
+
 /* WINDOW_ABANDON for an administrator or the owner, without a session. */
 int capkm_abandon(u64 domain, u64 window, const struct capkm_caller *who);
+
+/**
+ * struct capkm_new_domain - a persistent domain that begins without a session
+ * @name: not terminated
+ * @name_len: bytes, at most CAPKM_NAME_MAX; 0: it has none
+ * @mode: permission bits, 0 for 0600
+ * @uid: owner, initial numbering; another than the caller takes an administrator
+ * @gid: group; one that the caller is not in, too
+ */
+struct capkm_new_domain {
+	const char *name;
+	u32 name_len;
+	u32 mode;
+	u32 uid, gid;
+};
+
+/* -EPERM, -EINVAL, -EEXIST, -EDQUOT, -ENOMEM. */
+int capkm_domain_new(const struct capkm_new_domain *n,
+		     const struct capkm_caller *who, u64 *id);
+/* DOMAIN_DESTROY. */
+int capkm_domain_del(u64 id, bool force, const struct capkm_caller *who);
+
+/*
+ * For an administrator. -EINVAL (no limit of a domain), -EOPNOTSUPP (fixed when the
+ * domain was created), -ENOENT, -EPERM.
+ */
+int capkm_limit_set(u64 domain, u32 limit, u64 value,
+		    const struct capkm_caller *who);
+
+/* DEVICE_FAULT; @text has @a->text_len bytes. */
+int capkm_device_fault(struct capkm_device_fault *a, const char *text,
+		       const struct capkm_caller *who);
 
 #endif /* CAPKM_ENGINE_H */

@@ -119,6 +119,16 @@ static void skip_overwritten(struct domain *d, struct capkm_session *s)
 	s->plain_read = plain;
 }
 
+u64 ck_events_unread(struct capkm_session *s, u64 *lost)
+{
+	const struct domain *d = s->domain;
+
+	skip_overwritten(s->domain, s);
+	*lost = s->events_lost;
+	return s->wants_failures ? d->events_total - s->events_read :
+				   d->events_plain - s->plain_read;
+}
+
 /* The next event for the session, or NULL. Moves it over those of others. */
 static struct event *next_event(struct domain *d, struct capkm_session *s)
 {

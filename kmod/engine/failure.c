@@ -370,6 +370,14 @@ static bool produced(const struct skip *s, u64 buffer)
 	return false;
 }
 
+static void fill_hop(const struct skip *s, struct capkm_hop *hop)
+{
+	memset(hop, 0, sizeof(*hop));
+	hop->needed = s->needed;
+	hop->time_ns = s->time_ns;
+	memcpy(hop->label, s->label, sizeof(hop->label));
+}
+
 u32 ck_failure_hops(const struct failure *f, u64 buffer,
 		    struct capkm_hop *hops, u32 len)
 {
@@ -381,15 +389,21 @@ u32 ck_failure_hops(const struct failure *f, u64 buffer,
 		s = link_entry(l, struct skip, sib);
 		if (!produced(s, buffer))
 			continue;
-		if (n < len) {
-			memset(&hops[n], 0, sizeof(hops[n]));
-			hops[n].needed = s->needed;
-			hops[n].time_ns = s->time_ns;
-			memcpy(hops[n].label, s->label, sizeof(hops[n].label));
-		}
+		if (n < len)
+			fill_hop(s, &hops[n]);
 		n++;
 		buffer = s->needed;
 	}
+	return n;
+}
+
+u32 ck_failure_skips(const struct failure *f, struct capkm_hop *hops, u32 len)
+{
+	const struct link *l;
+	u32 n = 0;
+
+	for (l = f->skips.prev; l != &f->skips && n < len; l = l->prev)
+		fill_hop(link_entry(l, struct skip, sib), &hops[n++]);
 	return n;
 }
 

@@ -694,6 +694,25 @@ static void fill_claims(const struct graph *g, u32 flags,
 	}
 }
 
+void ck_graph_fill(const struct graph *g, struct capkm_graph_query *q)
+{
+	q->out_window = g->window;
+	q->out_session = g->client->session->id;
+	q->out_owner = g->owner;
+	q->out_cookie = g->cookie;
+	q->out_writes = g->writes;
+	q->out_inputs = g->inputs;
+	q->out_seen = g->seen;
+	q->out_retained = g->retained_n;
+	q->out_retained_bytes = g->retained_bytes;
+	q->out_replays = g->replays;
+	q->out_failed_replays = g->failed_replays;
+	q->out_pid = host_proc_pid(g->client->who.proc);
+	q->out_replaying = !!g->slot;
+	q->out_updates = g->updates;
+	q->out_failed_updates = g->failed_updates;
+}
+
 int ck_op_graph_query(struct call *c)
 {
 	struct capkm_graph_query *a = c->arg;
@@ -707,20 +726,6 @@ int ck_op_graph_query(struct call *c)
 		return -ENOENT;
 	fill_claims(g, a->flags, &a->from, &c->array[0]);
 	a->out_claims = c->array[0].used;
-	a->out_window = g->window;
-	a->out_session = g->client->session->id;
-	a->out_owner = g->owner;
-	a->out_cookie = g->cookie;
-	a->out_writes = g->writes;
-	a->out_inputs = g->inputs;
-	a->out_seen = g->seen;
-	a->out_retained = g->retained_n;
-	a->out_retained_bytes = g->retained_bytes;
-	a->out_replays = g->replays;
-	a->out_failed_replays = g->failed_replays;
-	a->out_pid = host_proc_pid(g->client->who.proc);
-	a->out_replaying = !!g->slot;
-	a->out_updates = g->updates;
-	a->out_failed_updates = g->failed_updates;
+	ck_graph_fill(g, a);
 	return 0;
 }

@@ -41,12 +41,14 @@ void ck_id_insert(struct id_map *map, struct id_node *node)
 	}
 	ck_tree_link(&map->tree, &node->tree, parent, link);
 	map->count++;
+	map->changes++;
 }
 
 void ck_id_erase(struct id_map *map, struct id_node *node)
 {
 	ck_tree_erase(&map->tree, &node->tree);
 	map->count--;
+	map->changes++;
 }
 
 struct id_node *ck_id_first(const struct id_map *map)

@@ -13,6 +13,7 @@ struct id_node {
 struct id_map {
 	struct tree tree;
 	u64 count;
+	u64 changes;		/* inserted and erased, so far */
 };
 
 /* The node with @id, or NULL. */

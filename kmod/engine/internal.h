@@ -162,6 +162,8 @@ struct failure *ck_failure_find(struct domain *d, u64 id);
 /* The chain of skipped work from @buffer back to the root of @f. */
 u32 ck_failure_hops(const struct failure *f, u64 buffer,
 		    struct capkm_hop *hops, u32 len);
+/* All skipped work that is remembered, newest first. */
+u32 ck_failure_skips(const struct failure *f, struct capkm_hop *hops, u32 len);
 void ck_skip_free(struct skip *s, struct stock *back);
 
 /* ---- bytes ---- */
@@ -324,6 +326,12 @@ bool ck_taint_find(const struct target *t, const struct window *through,
 		   struct fault *fault);
 void ck_fault_report(const struct fault *fault, const struct target *t,
 		     struct capkm_report *r);
+/*
+ * The first bytes of the range that nobody has confirmed yet, and who wrote them.
+ * @s: the session that holds the buffer if that is private.
+ */
+bool ck_unconfirmed_report(const struct capkm_session *s,
+			   const struct target *t, struct capkm_report *r);
 bool ck_taint_busy(const struct target *t);
 
 /* ---- last writers ---- */
@@ -397,8 +405,9 @@ struct domain {
 	u64 events_plain;		/* of these, not of failures */
 	u32 events_max;
 	u32 failure_readers;		/* sessions that want events of failures */
-	struct link sessions;
+	struct link sessions;		/* in the order of their ids */
 	u32 sessions_n;
+	u64 members_changed;		/* sessions and clients that came or went */
 	struct link history;		/* struct window, newest last */
 	u32 history_n;
 	u64 history_total;
@@ -424,6 +433,7 @@ struct capkm_session {
 	bool shared;			/* it has had a second client */
 	bool leaving;			/* nobody will use it any more */
 	bool wants_failures;		/* events of them */
+	u64 attached_ns;
 	u64 events_read;		/* number of the last one */
 	u64 plain_read;			/* of those, not of failures */
 	u64 events_lost;		/* before the next one */
@@ -436,6 +446,7 @@ struct client {
 	u64 id;				/* of the domain, 0 before there is one */
 	struct who who;
 	const void *image;
+	u64 since_ns;
 	bool dead;
 	u32 calls;			/* under way: they may have dropped the lock */
 	struct link scopes, windows, graphs;
@@ -649,6 +660,8 @@ struct client *ck_session_client(struct capkm_session *s,
 bool ck_session_opener(const struct capkm_session *s,
 		       const struct capkm_caller *who);
 void ck_client_end(struct client *c);
+void ck_client_fill(const struct client *c, struct capkm_client_view *v);
+void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v);
 void ck_session_drop_holds(struct capkm_session *s);
 int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 		      struct target *t);
@@ -667,6 +680,11 @@ struct window *ck_slot_window(const struct slot *slot, u32 *state);
 
 struct domain *ck_domain_find(u64 id);	/* takes a reference; no lock held */
 struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
+u64 ck_domains_changes(void);		/* that were listed or unlisted; the same */
+/* The lowest user from *@uid up that has domains, and how many; the same. */
+bool ck_domains_of(u64 *uid, u64 *domains, u64 *defunct);
+/* Forgets the oldest, down to the limits. */
+void ck_domain_trim(struct domain *d);
 void ck_domain_put(struct domain *d);	/* no lock held */
 u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who);
 void ck_domain_fill(struct domain *d, const struct capkm_session *s,
@@ -680,6 +698,8 @@ bool ck_domain_idle(struct domain *d);
 void ck_domain_unlist(struct domain *d);
 
 void ck_buffer_fill(const struct buffer *b, struct capkm_buffer_query *q);
+/* Or NULL if it has gone. */
+struct capkm_session *ck_buffer_creator(const struct buffer *b);
 
 /* ---- ranges that a call names ---- */
 
@@ -773,6 +793,7 @@ void ck_window_fill(const struct window *w, struct capkm_window_query *q);
 void ck_scopes_count_recorded(struct window *w);
 /* What a failing replay needs while nothing else is on its buffers. */
 struct need ck_graph_need(u64 claims, u64 buffers);
+void ck_graph_fill(const struct graph *g, struct capkm_graph_query *q);
 /* A new one of the client, without content. */
 void ck_graph_init(struct domain *d, struct graph *g, struct client *client);
 /* The uses, retained bytes and counts of @w become those of @g, which has none. */
@@ -812,6 +833,8 @@ void ck_event(struct domain *d, u32 type, const struct event_of *of);
 void ck_event_window(struct domain *d, struct window *w, u32 type,
 		     const struct failure *f);
 void ck_event_failure(struct domain *d, u32 type, const struct failure *f);
+/* How many the session has not read; *@lost: those that it cannot any more. */
+u64 ck_events_unread(struct capkm_session *s, u64 *lost);
 
 /* ---- limits ---- */
 

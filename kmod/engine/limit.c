@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* What a user, session, client, window or domain may hold. */
-#include "internal.h"
+#include "dump.h"
 
 u64 capkm_limits[CAPKM_LIMITS] = {
 	[CAPKM_LIMIT_DOMAINS]		= 1024,
@@ -95,4 +95,212 @@ u32 ck_limits_fill(const u64 *limits, struct array *out)
 		out->used++;
 	}
 	return out->used;
+}
+
+static int set(struct domain *d, u32 limit, u64 value)
+{
+	host_lock(&d->lock);
+	d->limit[limit] = value;
+	ck_domain_trim(d);
+	ck_tick(d);
+	host_unlock(&d->lock);
+	return 0;
+}
+
+int capkm_limit_set(u64 domain, u32 limit, u64 value,
+		    const struct capkm_caller *who)
+{
+	struct domain *d;
+	int err = -EPERM;
+
+	if (!limit || limit >= CAPKM_LIMITS || is_of_user(limit))
+		return -EINVAL;
+	if (limit == CAPKM_LIMIT_EVENTS)
+		return -EOPNOTSUPP;	/* the ring has its size */
+	d = ck_domain_find(domain);
+	if (!d)
+		return -ENOENT;
+	if (who->admin)
+		err = set(d, limit, value);
+	else if (!ck_domain_rights(d, who))
+		err = -ENOENT;
+	ck_domain_put(d);
+	return err;
+}
+
+/* ---- what is used of them ---- */
+
+static u64 scopes_of(const struct client *c)
+{
+	return c->scopes_n;
+}
+
+static u64 windows_of(const struct client *c)
+{
+	return c->windows_n;
+}
+
+static u64 graphs_of(const struct client *c)
+{
+	return c->graphs_n;
+}
+
+static u64 devices_of(const struct client *c)
+{
+	return c->devices_n;
+}
+
+static u64 clients_of(const struct capkm_session *s)
+{
+	return s->clients_n;
+}
+
+static u64 streams_of(const struct capkm_session *s)
+{
+	return s->streams_n;
+}
+
+static u64 buffers_of(const struct capkm_session *s)
+{
+	return s->holds.count;
+}
+
+/* Who has most counts. Of what is a window's or a slot's, nothing is here. */
+static const struct {
+	u64 (*session)(const struct capkm_session *s);
+	u64 (*client)(const struct client *c);
+} holders[CAPKM_LIMITS] = {
+	[CAPKM_LIMIT_CLIENTS]	= { .session = clients_of },
+	[CAPKM_LIMIT_STREAMS]	= { .session = streams_of },
+	[CAPKM_LIMIT_BUFFERS]	= { .session = buffers_of },
+	[CAPKM_LIMIT_SCOPES]	= { .client = scopes_of },
+	[CAPKM_LIMIT_WINDOWS]	= { .client = windows_of },
+	[CAPKM_LIMIT_GRAPHS]	= { .client = graphs_of },
+	[CAPKM_LIMIT_DEVICES]	= { .client = devices_of },
+};
+
+static u64 most_of(const struct capkm_session *s, u32 limit)
+{
+	const struct link *l;
+	u64 n = 0;
+
+	if (holders[limit].session)
+		return holders[limit].session(s);
+	link_for_each(l, &s->clients)
+		n = max(n, holders[limit].client(link_entry(l, struct client,
+							    sib)));
+	return n;
+}
+
+/* The lock is dropped now and then: what has gone by then has counted. */
+static u64 most(struct dump *dump, u32 limit)
+{
+	struct domain *d = dump->domain;
+	struct capkm_session *s;
+	u64 id = 0, n = 0;
+
+	for (s = ck_session_from(d, 0); s;) {
+		n = max(n, most_of(s, limit));
+		id = s->id + 1;
+		if (ck_dump_breathe(dump) || s->sib.next == &d->sessions)
+			s = ck_session_from(d, id);
+		else
+			s = link_entry(s->sib.next, struct capkm_session, sib);
+	}
+	return n;
+}
+
+static u64 used(struct dump *dump, u32 limit)
+{
+	const struct domain *d = dump->domain;
+
+	switch (limit) {
+	case CAPKM_LIMIT_SESSIONS:
+		return d->sessions_n;
+	case CAPKM_LIMIT_RANGES:
+		return d->claims + d->paid + d->writers;
+	case CAPKM_LIMIT_OPEN_WINDOWS:
+		return d->windows.count;
+	case CAPKM_LIMIT_EVENTS:
+		return min(d->events_total, (u64)d->events_max);
+	case CAPKM_LIMIT_HISTORY:
+		return d->history_n;
+	case CAPKM_LIMIT_REPORTS:
+		return d->reports_n;
+	default:
+		return holders[limit].session || holders[limit].client ?
+			most(dump, limit) : CAPKM_NOT_COUNTED;
+	}
+}
+
+static int emit_limit(struct dump *dump, u32 limit, u64 value, u64 n, u32 uid)
+{
+	struct capkm_limit_view *v = &dump->record.limit;
+
+	v->limit = limit;
+	v->value = value;
+	v->used = n;
+	v->uid = uid;
+	return ck_dump_emit(dump);
+}
+
+int ck_dump_limits(struct dump *dump)
+{
+	u64 *limit = &dump->cursor->id;
+	int err = 0;
+	u64 n;
+
+	for (; !err && *limit < CAPKM_LIMITS; *limit += !err) {
+		if (!*limit || is_of_user(*limit))
+			continue;
+		n = used(dump, *limit);
+		err = emit_limit(dump, *limit, dump->domain->limit[*limit], n,
+				 CAPKM_NO_USER);
+	}
+	return err;
+}
+
+int ck_dump_defaults(struct dump *dump)
+{
+	u64 *limit = &dump->cursor->id;
+	int err = 0;
+
+	for (*limit = max(*limit, (u64)1); !err && *limit < CAPKM_LIMITS;
+	     *limit += !err)
+		err = emit_limit(dump, *limit, ck_limit_default(*limit),
+				 CAPKM_NOT_COUNTED, CAPKM_NO_USER);
+	return err;
+}
+
+/* The cursor's id is the user; at, whether his domains have been given. */
+int ck_dump_users(struct dump *dump)
+{
+	struct capkm_cursor *cursor = dump->cursor;
+	const struct capkm_caller *who = dump->who;
+	u64 domains, defunct;
+	u32 uid;
+	int err;
+
+	if (!who->admin)
+		cursor->id = max(cursor->id, (u64)who->uid);
+	while (ck_domains_of(&cursor->id, &domains, &defunct)) {
+		if (!who->admin && cursor->id != who->uid)
+			break;
+		uid = host_uid_view(cursor->id);
+		err = cursor->at ? 0 :
+			emit_limit(dump, CAPKM_LIMIT_DOMAINS,
+				   ck_limit_default(CAPKM_LIMIT_DOMAINS),
+				   domains, uid);
+		if (err)
+			return err;
+		cursor->at = 1;
+		err = emit_limit(dump, CAPKM_LIMIT_DEFUNCT,
+				 ck_limit_default(CAPKM_LIMIT_DEFUNCT),
+				 defunct, uid);
+		if (err)
+			return err;
+		cursor->id++;
+		cursor->at = 0;
+	}
+	return 0;
 }

@@ -21,6 +21,7 @@ static struct client *client_alloc(const struct capkm_caller *who)
 	link_init(&c->dirty);
 	ck_who_set(&c->who, who, 0, 0);
 	c->image = who->image;
+	c->since_ns = host_time_ns();
 	return c;
 }
 
@@ -33,6 +34,7 @@ static void client_add(struct capkm_session *s, struct client *c)
 	if (!s->domain)
 		return;
 	s->domain->clients_n++;
+	s->domain->members_changed++;
 	c->id = ++s->domain->next_client;
 }
 
@@ -92,6 +94,7 @@ static void detach(struct capkm_session *s, struct domain *d)
 	d->failure_readers -= s->wants_failures;
 	link_del(&s->sib);
 	d->sessions_n--;
+	d->members_changed++;
 	unlist = ck_domain_idle(d);
 	host_unlock(&d->lock);
 	if (unlist)
@@ -297,8 +300,11 @@ static void forget_dead(struct capkm_session *s)
 
 	link_for_each_safe(l, n, &s->clients) {
 		c = link_entry(l, struct client, sib);
-		if (c->dead && !c->calls)
-			client_free(c);
+		if (!c->dead || c->calls)
+			continue;
+		client_free(c);
+		if (s->domain)
+			s->domain->members_changed++;
 	}
 }
 
@@ -372,17 +378,23 @@ int ck_op_session_join(struct call *c)
 
 /* ---- what is told of it ---- */
 
+static u64 unconfirmed(const struct client *c)
+{
+	struct id_node *node;
+	u64 n = 0;
+
+	for (node = ck_id_first(&c->slots); node; node = ck_id_next(node))
+		n += container_of(node, struct slot, node)->unconfirmed_n;
+	return n;
+}
+
 static void count_client(const struct client *c,
 			 struct capkm_session_stats *stats)
 {
-	struct id_node *node;
-
 	stats->scopes += c->scopes_n;
 	stats->windows += c->windows_n;
 	stats->graphs += c->graphs_n;
-	for (node = ck_id_first(&c->slots); node; node = ck_id_next(node))
-		stats->unconfirmed += container_of(node, struct slot,
-						   node)->unconfirmed_n;
+	stats->unconfirmed += unconfirmed(c);
 }
 
 void capkm_session_stats(struct capkm_session *s,
@@ -404,4 +416,59 @@ void capkm_session_stats(struct capkm_session *s,
 	link_for_each(l, &s->clients)
 		count_client(link_entry(l, struct client, sib), stats);
 	host_unlock(&d->lock);
+}
+
+static u32 faulted(const struct client *c)
+{
+	const struct link *l;
+	u32 n = 0;
+
+	link_for_each(l, &c->devices)
+		n += link_entry(l, struct client_device, sib)->faulted;
+	return n;
+}
+
+void ck_client_fill(const struct client *c, struct capkm_client_view *v)
+{
+	v->client = c->id;
+	v->session = c->session->id;
+	v->pid = host_proc_pid(c->who.proc);
+	v->uid = host_uid_view(c->who.uid);
+	memcpy(v->comm, c->who.comm, sizeof(v->comm));
+	v->ended = c->dead;
+	v->since_ns = c->since_ns;
+	v->scopes = c->scopes_n;
+	v->windows = c->windows_n;
+	v->recording = c->recording_n;
+	v->graphs = c->graphs_n;
+	v->devices = c->devices_n;
+	v->faulted = faulted(c);
+	v->unconfirmed = unconfirmed(c);
+}
+
+void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v)
+{
+	const struct client *first = ck_session_first_client(s);
+	struct capkm_session_stats stats = {};
+	struct link *l;
+
+	link_for_each(l, &s->clients)
+		count_client(link_entry(l, struct client, sib), &stats);
+	v->session = s->id;
+	v->rights = s->rights;
+	v->backend = s->backend;
+	v->max_streams = s->max_streams;
+	v->shared = s->shared;
+	v->clients = s->clients_n;
+	v->pid = host_proc_pid(first->who.proc);
+	v->uid = host_uid_view(first->who.uid);
+	memcpy(v->comm, first->who.comm, sizeof(v->comm));
+	v->attached_ns = s->attached_ns;
+	v->buffers = s->holds.count;
+	v->streams = s->streams_n;
+	v->scopes = stats.scopes;
+	v->windows = stats.windows;
+	v->graphs = stats.graphs;
+	v->unconfirmed = stats.unconfirmed;
+	v->events_unread = ck_events_unread(s, &v->events_lost);
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the files that make a dump share: dump.c, dump_bytes.c and limit.c. */
+#ifndef CAPKM_DUMP_H
+#define CAPKM_DUMP_H
+
+#include "internal.h"
+
+/* A piece of a dump: one call of capkm_dump(). */
+struct dump {
+	const struct capkm_dump_query *query;
+	const struct capkm_caller *who;
+	struct capkm_cursor *cursor;
+	capkm_emit_fn emit;
+	void *ctx;
+	struct domain *domain;		/* locked; NULL for what is in none */
+	u32 batch;
+	union {
+		struct capkm_domain_query domain;
+		struct capkm_session_view session;
+		struct capkm_client_view client;
+		struct capkm_window_view window;
+		struct capkm_buffer_query buffer;
+		struct capkm_graph_view graph;
+		struct capkm_report failure;
+		struct capkm_range_view range;
+		struct capkm_limit_view limit;
+	} record;			/* zeroed after each emit */
+};
+
+int ck_dump_emit(struct dump *dump);
+/*
+ * One step is done, and the cursor is behind it. True: the lock was dropped to let
+ * others in, look again from the cursor on.
+ */
+bool ck_dump_breathe(struct dump *dump);
+
+int ck_dump_taint(struct dump *dump);
+u64 ck_taint_changes(const struct dump *dump);
+int ck_dump_carriers(struct dump *dump);
+
+/* The first session of the domain with at least that id, or NULL. */
+struct capkm_session *ck_session_from(const struct domain *d, u64 id);
+int ck_dump_limits(struct dump *dump);
+int ck_dump_defaults(struct dump *dump);
+int ck_dump_users(struct dump *dump);
+
+#endif /* CAPKM_DUMP_H */
