@@ -4,7 +4,7 @@
  *
  *	main.c		init and exit, parameters, the work queue
  *	chardev.c	/dev/capkm: calls, and the end of clients
- *	netlink.c netlink_dump.c netlink_record.c
+ *	netlink.c netlink_dump.c netlink_record.c netlink_event.c
  *			generic netlink, see netlink.h
  *	host.c		what the engine asks of its host
  *	trace.c		tracepoints
@@ -13,8 +13,10 @@
 #define CAPKM_H
 
 #include <linux/init.h>
+#include <linux/types.h>
 
 struct capkm_caller;
+struct host_proc;
 struct workqueue_struct;
 
 /* For what may take long or must not run where it is noticed. */
@@ -25,6 +27,9 @@ extern struct workqueue_struct *capkm_wq;
  * the call.
  */
 void capkm_caller_init(struct capkm_caller *who);
+
+/* A process' number in the initial pid namespace, for readers that we do not know. */
+u32 capkm_proc_global(const struct host_proc *proc);
 
 int __init capkm_chardev_init(void);
 void capkm_chardev_exit(void);

@@ -29,6 +29,19 @@ static inline struct nlattr **capkm_dump_attrs(struct netlink_callback *cb)
 }
 
 /*
+ * 6.7 lets a group ask for a capability, and so do later points of 6.1 and 6.6.
+ * Without that everybody could listen: there is no group.
+ * To be deleted when the earlier points are no longer supported.
+ */
+#ifdef GENL_MCAST_CAP_SYS_ADMIN
+#define CAPKM_MCAST_ADMIN	.flags = GENL_MCAST_CAP_SYS_ADMIN
+#define CAPKM_MCAST_N(groups)	ARRAY_SIZE(groups)
+#else
+#define CAPKM_MCAST_ADMIN
+#define CAPKM_MCAST_N(groups)	(0 * ARRAY_SIZE(groups))
+#endif
+
+/*
  * Some embedded configurations have no notifiers. The end of an image is then
  * seen by the others who see it, an exec that keeps its descriptors by the next
  * call or close.

@@ -108,6 +108,11 @@ u32 host_proc_pid(const struct host_proc *proc)
 	return ns ? pid_nr_ns(to_pid(proc), ns) : 0;
 }
 
+u32 capkm_proc_global(const struct host_proc *proc)
+{
+	return pid_nr(to_pid(proc));
+}
+
 u32 host_uid_view(u32 uid)
 {
 	return from_kuid_munged(current_user_ns(),

@@ -509,6 +509,10 @@ static const struct genl_ops capkm_ops[] = {
 	{ OP(DEVICE_FAULT, device_fault), .doit = device_fault },
 };
 
+static const struct genl_multicast_group capkm_groups[] = {
+	{ .name = CAPKM_MCGRP_EVENTS, CAPKM_MCAST_ADMIN },
+};
+
 /*
  * resv_start_op stays 0: all operations are strict. In all network namespaces:
  * what is given depends on who asks, not on where.
@@ -521,16 +525,23 @@ struct genl_family capkm_family __ro_after_init = {
 	.parallel_ops	= true,
 	.ops		= capkm_ops,
 	.n_ops		= ARRAY_SIZE(capkm_ops),
+	.mcgrps		= capkm_groups,
+	.n_mcgrps	= CAPKM_MCAST_N(capkm_groups),
 };
 
 MODULE_ALIAS_GENL_FAMILY(CAPKM_FAMILY_NAME);
 
 int __init capkm_netlink_init(void)
 {
-	return genl_register_family(&capkm_family);
+	int err = genl_register_family(&capkm_family);
+
+	if (!err)
+		capkm_events_start();
+	return err;
 }
 
 void capkm_netlink_exit(void)
 {
+	capkm_events_stop();
 	genl_unregister_family(&capkm_family);
 }

@@ -5,6 +5,7 @@
  *	netlink.c		the family, its policies, what is done by it
  *	netlink_dump.c		dumps
  *	netlink_record.c	records of the engine as attributes, by table
+ *	netlink_event.c		the multicast group
  */
 #ifndef CAPKM_NETLINK_H
 #define CAPKM_NETLINK_H
@@ -58,6 +59,7 @@ extern const struct capkm_record capkm_failure_record;	/* capkm_report */
 extern const struct capkm_record capkm_range_record;	/* capkm_range_view */
 extern const struct capkm_record capkm_carrier_record;	/* capkm_range_view */
 extern const struct capkm_record capkm_limit_record;	/* capkm_limit_view */
+extern const struct capkm_record capkm_event_record;	/* capkm_event */
 
 const struct capkm_field *capkm_find_field(const struct capkm_record *record,
 					   u16 attr);
@@ -77,5 +79,11 @@ int capkm_put_failure(struct sk_buff *skb,
 int capkm_dump_start(struct netlink_callback *cb);
 int capkm_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
 int capkm_dump_done(struct netlink_callback *cb);
+
+/* ---- events ---- */
+
+/* From now on; no more. */
+void capkm_events_start(void);
+void capkm_events_stop(void);
 
 #endif /* CAPKM_NETLINK_H */

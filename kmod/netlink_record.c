@@ -24,6 +24,7 @@
 #define FAILURE(a, w, m) FIELD(FAILURE_##a, w, struct capkm_report, m)
 #define RANGE(a, w, m)	FIELD(RANGE_##a, w, struct capkm_range_view, m)
 #define LIMIT(a, w, m)	FIELD(LIMIT_##a, w, struct capkm_limit_view, m)
+#define EVENT(a, w, m)	FIELD(EVENT_##a, w, struct capkm_event, m)
 #define HOP(a, w, m)	FIELD(HOP_##a, w, struct capkm_hop, m)
 
 static const struct capkm_field domain_fields[] = {
@@ -200,6 +201,22 @@ static const struct capkm_field limit_fields[] = {
 	LIMIT(UID,		MAYBE,	uid),
 };
 
+static const struct capkm_field event_fields[] = {
+	EVENT(TYPE,		NUMBER, type),
+	EVENT(NUMBER,		NUMBER, number),
+	EVENT(TIME_NS,		NUMBER, time_ns),
+	EVENT(SEQUENCE,		NUMBER, sequence),
+	EVENT(SESSION,		NUMBER, session),
+	EVENT(STREAM,		NUMBER, stream),
+	EVENT(WINDOW,		NUMBER, window),
+	EVENT(GRAPH,		NUMBER, graph),
+	EVENT(FAILURE,		NUMBER, failure),
+	EVENT(COUNT,		NUMBER, count),
+	EVENT(KIND,		NUMBER, kind),
+	EVENT(PID,		NUMBER, pid),
+	EVENT(DEVICE,		UUID,	device),
+};
+
 static const struct capkm_field hop_fields[] = {
 	HOP(NEEDED,		NUMBER, needed),
 	HOP(TIME_NS,		NUMBER, time_ns),
@@ -221,6 +238,7 @@ RECORD(graph);
 RECORD(failure);
 RECORD(range);
 RECORD(limit);
+RECORD(event);
 static RECORD(hop);
 
 /* A range without what CHECK would say of it. */
@@ -241,6 +259,7 @@ static_assert(PAD == (int)CAPKM_A_FAILURE_PAD);
 static_assert(PAD == (int)CAPKM_A_HOP_PAD);
 static_assert(PAD == (int)CAPKM_A_RANGE_PAD);
 static_assert(PAD == (int)CAPKM_A_LIMIT_PAD);
+static_assert(PAD == (int)CAPKM_A_EVENT_PAD);
 
 const struct capkm_field *capkm_find_field(const struct capkm_record *record,
 					   u16 attr)

@@ -40,46 +40,69 @@ void ck_events_free(struct domain *d)
 	host_waitq_destroy(&d->waitq);
 }
 
-static void fill_who(struct event *e, const struct who *who)
+static void fill(struct capkm_event *data, const struct domain *d, u32 type,
+		 const struct event_of *of)
 {
-	if (!who)
+	data->type = type;
+	data->time_ns = host_time_ns();
+	data->sequence = d->sequence;
+	data->graph = of->graph;
+	data->count = of->count;
+	data->kind = of->kind;
+	if (of->device)
+		memcpy(data->device, of->device, sizeof(data->device));
+	if (of->failure) {
+		data->failure = of->failure->node.id;
+		data->kind = of->failure->kind;
+	}
+	if (of->window)
+		data->window = of->window->node.id;
+	if (of->who) {
+		data->session = of->who->session;
+		data->stream = of->who->stream;
+	}
+}
+
+/* For the sessions, over the oldest one. */
+static void keep(struct domain *d, struct capkm_event *data,
+		 struct host_proc *proc)
+{
+	struct event *e;
+
+	data->number = ++d->events_total;
+	if (!d->events_max)
 		return;
-	e->data.session = who->session;
-	e->data.stream = who->stream;
-	e->proc = who->proc ? host_proc_get(who->proc) : NULL;
+	d->events_plain += !is_of_failures(data->type);
+	e = &d->events[data->number % d->events_max];
+	if (e->proc)
+		host_proc_put(e->proc);
+	e->proc = proc ? host_proc_get(proc) : NULL;
+	e->data = *data;
+	e->plain = d->events_plain;
+}
+
+/* @kept: sessions may read it, too. */
+static void tell(struct domain *d, u32 type, const struct event_of *of,
+		 bool kept)
+{
+	struct host_proc *proc = of->who ? of->who->proc : NULL;
+	struct capkm_event data = {};
+
+	host_assert_held(&d->lock);
+	d->events_told++;
+	if (!kept && !host_event_wanted())
+		return;
+	fill(&data, d, type, of);
+	if (kept)
+		keep(d, &data, proc);
+	data.number = d->events_told;
+	host_event(d->id, &data, proc);
 }
 
 void ck_event(struct domain *d, u32 type, const struct event_of *of)
 {
-	const u64 number = ++d->events_total;
-	struct event *e;
-
-	host_assert_held(&d->lock);
 	host_wake(&d->waitq);
-	if (!d->events_max)
-		return;
-	e = &d->events[number % d->events_max];
-	if (e->proc)
-		host_proc_put(e->proc);
-	memset(e, 0, sizeof(*e));
-	e->data.type = type;
-	d->events_plain += !is_of_failures(type);
-	e->plain = d->events_plain;
-	e->data.number = number;
-	e->data.time_ns = host_time_ns();
-	e->data.sequence = d->sequence;
-	e->data.graph = of->graph;
-	e->data.count = of->count;
-	e->data.kind = of->kind;
-	if (of->device)
-		memcpy(e->data.device, of->device, sizeof(e->data.device));
-	if (of->failure) {
-		e->data.failure = of->failure->node.id;
-		e->data.kind = of->failure->kind;
-	}
-	if (of->window)
-		e->data.window = of->window->node.id;
-	fill_who(e, of->who);
+	tell(d, type, of, true);
 }
 
 void ck_event_window(struct domain *d, struct window *w, u32 type,
@@ -91,13 +114,18 @@ void ck_event_window(struct domain *d, struct window *w, u32 type,
 	});
 }
 
-/* Nobody reads them, as a rule, and there may be many. */
+/*
+ * Nobody reads them, as a rule, and there may be many: then they push no others out
+ * of the ring.
+ */
 void ck_event_failure(struct domain *d, u32 type, const struct failure *f)
 {
+	const struct event_of of = { .who = &f->who, .failure = f };
+
 	if (d->failure_readers)
-		ck_event(d, type, &(struct event_of) {
-			.who = &f->who, .failure = f,
-		});
+		ck_event(d, type, &of);
+	else
+		tell(d, type, &of, false);
 }
 
 /* What was overwritten before the session read it is lost, if it would have. */

@@ -55,6 +55,17 @@ u64 host_features(void);
 /* Lets others run between two bounded pieces of long work. */
 void host_relax(void);
 
+/*
+ * For whoever follows the events of all domains. @e->number counts those of the
+ * domain, without gaps; @proc: the client, or NULL. With a domain's lock held:
+ * neither of them waits, and what cannot be told is lost.
+ */
+struct capkm_event;
+struct host_proc;
+bool host_event_wanted(void);
+void host_event(u64 domain, const struct capkm_event *e,
+		const struct host_proc *proc);
+
 /* Last resort for a state that cannot be: warns once, goes on. */
 #define host_check(cond) host_check_at(!!(cond), #cond, __func__)
 bool host_check_at(bool ok, const char *what, const char *where);
@@ -63,7 +74,6 @@ bool host_check_at(bool ok, const char *what, const char *where);
  * A process image. The engine holds references to tell dead processes from
  * living ones and to name them later; a pid number is only made for a reader.
  */
-struct host_proc;
 struct host_proc *host_proc_get(struct host_proc *proc);
 void host_proc_put(struct host_proc *proc);
 u32 host_proc_pid(const struct host_proc *proc);	/* for the reader, 0: not visible */

@@ -403,6 +403,7 @@ struct domain {
 	struct event *events;		/* a ring; see event.c */
 	u64 events_total;
 	u64 events_plain;		/* of these, not of failures */
+	u64 events_told;		/* to the host: failures', too */
 	u32 events_max;
 	u32 failure_readers;		/* sessions that want events of failures */
 	struct link sessions;		/* in the order of their ids */
