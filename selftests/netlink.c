@@ -1,0 +1,1390 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The generic netlink family, against what the calls of the ABI have made and say:
+ * policies, each dump, dumps of what changes, who may see and do what, requests that
+ * are wrong, domains and limits and faults from outside, the multicast group.
+ */
+#include "netlink.h"
+#include "process.h"
+
+#include <sched.h>
+
+#define GPU	T_GPU(1)
+#define NOBODY	65534u
+#define U64_MAX	(~(u_int64_t)0)
+
+FIXTURE(netlink)
+{
+	struct nl nl;
+	struct cl *a;		/* the domain's creator, this process */
+	u_int64_t x;		/* everybody's buffer */
+};
+
+FIXTURE_SETUP(netlink)
+{
+	if (t_embedded())
+		return;
+	self->nl = nl_open();
+	self->a = t_client();
+	t_domain(self->a);
+	self->x = t_shared(self->a, 1000);
+}
+
+FIXTURE_TEARDOWN(netlink)
+{
+	if (!self->a)
+		return;
+	nl_close(&self->nl);
+	t_close(self->a);
+}
+
+/* A process with a session of its own in the domain, and the buffer. */
+static struct cl *process(struct cl *a, u_int64_t x)
+{
+	struct cl *b = t_process();
+
+	t_attach(b, a->domain);
+	t_open(b, x);
+	return b;
+}
+
+/* ------------------------------------------------------------------ dumps */
+
+#define RECORDS 64
+
+/* Up to 64 records of a dump, as copies. */
+struct dump {
+	struct nl_answer a;
+	unsigned int n;
+	struct nl_attrs r[RECORDS];
+	char room[RECORDS][2048];
+};
+
+static void keep(void *ctx, const struct nl_attrs *attrs)
+{
+	struct dump *d = ctx;
+	size_t used = 0;
+
+	if (d->n == RECORDS)
+		t_die("more than %u records", RECORDS);
+	d->r[d->n].hops = attrs->hops;
+	for (int i = 0; i < NL_ATTRS; i++) {
+		const struct nlattr *a = attrs->a[i];
+
+		if (!a)
+			continue;
+		if (used + a->nla_len > sizeof(d->room[0]))
+			t_die("a record of more than %zu bytes", sizeof(d->room[0]));
+		memcpy(d->room[d->n] + used, a, a->nla_len);
+		d->r[d->n].a[i] = (void *)(d->room[d->n] + used);
+		used += NLA_ALIGN(a->nla_len);
+	}
+	d->n++;
+}
+
+static struct dump *talk(struct nl *nl, struct nl_request rq)
+{
+	static struct dump dumps[4];
+	static unsigned int next;
+	struct dump *d = &dumps[next++ % ARRAY_SIZE(dumps)];
+
+	memset(d, 0, sizeof(*d));
+	d->a = nl_talk(nl, &rq, keep, d);
+	return d;
+}
+
+/* A request with numbers of 64 or, negative here, of 32 bits: ATTRS(1, 2, -3, 4). */
+struct pair {
+	int attr;
+	u_int64_t v;
+};
+
+#define U32(a) (-(int)(a))
+#define WITH(...) (const struct pair[]){ __VA_ARGS__ }, \
+	sizeof((const struct pair[]){ __VA_ARGS__ }) / sizeof(struct pair)
+
+static struct nl_request request(struct nl *nl, unsigned int cmd, unsigned int flags,
+				 const struct pair *p, size_t n)
+{
+	struct nl_request rq = nl_request(nl, cmd, flags);
+
+	for (; n--; p++) {
+		if (p->attr < 0)
+			nl_put_u32(&rq, -p->attr, p->v);
+		else
+			nl_put_u64(&rq, p->attr, p->v);
+	}
+	return rq;
+}
+
+#define DUMP(nl, cmd, ...) talk(nl, request(nl, CAPKM_CMD_##cmd, NLM_F_DUMP, WITH(__VA_ARGS__)))
+#define DO(nl, cmd, ...) talk(nl, request(nl, CAPKM_CMD_##cmd, NLM_F_ACK, WITH(__VA_ARGS__)))
+#define GET(d, i, attr) nl_number(&(d)->r[i], CAPKM_A_##attr)
+#define TEXT(d, i, attr) nl_text(&(d)->r[i], CAPKM_A_##attr)
+
+/* The dump went well, and its records have these ids. */
+#define IDS(d, attr, ...) do {						\
+	const u_int64_t ids_[] = { __VA_ARGS__ };			\
+									\
+	ASSERT_EQ(0, (d)->a.err) {					\
+		TH_LOG("%s", (d)->a.message);				\
+	}								\
+	ASSERT_EQ(ARRAY_SIZE(ids_), (d)->n);				\
+	for (unsigned int i_ = 0; i_ < (d)->n; i_++)			\
+		ASSERT_EQ(ids_[i_], GET(d, i_, attr));			\
+} while (0)
+
+#define NONE(d) do {							\
+	ASSERT_EQ(0, (d)->a.err) {					\
+		TH_LOG("%s", (d)->a.message);				\
+	}								\
+	ASSERT_EQ(0, (d)->n);						\
+} while (0)
+
+/* It is refused, with words that have @part. */
+#define NO(d, rc, part) do {						\
+	struct dump *d_ = d;						\
+									\
+	ASSERT_EQ(rc, d_->a.err) {					\
+		TH_LOG("%s", d_->a.message);				\
+	}								\
+	ASSERT_EQ(0, d_->n);						\
+	ASSERT_NE(NULL, strstr(d_->a.message, part)) {			\
+		TH_LOG("no \"%s\" in: %s", part, d_->a.message);	\
+	}								\
+} while (0)
+
+/* ------------------------------------------------------------------ policies */
+
+struct policy {
+	unsigned int cmd;
+	bool dump;
+	unsigned int attr, type;
+	u_int64_t min, max;
+	unsigned int min_len, max_len;
+};
+
+static const struct policy wanted[] = {
+#include "netlink_policy.inc"
+};
+
+#define POLICIES 64
+
+/* As the kernel says it: policies by number, and which an operation has. */
+struct live {
+	struct policy p[POLICIES][NL_ATTRS];
+	int of[2][CAPKM_CMD_MAX + 1];	/* number plus 1 */
+	unsigned int n;
+};
+
+static u_int64_t opt(const struct nl_attrs *attrs, unsigned int attr)
+{
+	return attrs->a[attr] ? nl_number(attrs, attr) : 0;
+}
+
+static void take_policy(struct live *live, const struct nlattr *nest)
+{
+	struct nl_attrs one;
+	unsigned int policy = nest->nla_type & NLA_TYPE_MASK, attr;
+	const struct nlattr *a = nl_data(nest);
+	struct policy *p;
+
+	attr = a->nla_type & NLA_TYPE_MASK;
+	nl_nested(&one, a);
+	if (policy >= POLICIES || attr >= NL_ATTRS)
+		t_die("policy %u, attribute %u", policy, attr);
+	p = &live->p[policy][attr];
+	p->type = nl_number(&one, NL_POLICY_TYPE_ATTR_TYPE);
+	p->min = opt(&one, NL_POLICY_TYPE_ATTR_MIN_VALUE_U) |
+		 opt(&one, NL_POLICY_TYPE_ATTR_MIN_VALUE_S);
+	p->max = opt(&one, NL_POLICY_TYPE_ATTR_MAX_VALUE_U) |
+		 opt(&one, NL_POLICY_TYPE_ATTR_MAX_VALUE_S);
+	p->min_len = opt(&one, NL_POLICY_TYPE_ATTR_MIN_LENGTH);
+	p->max_len = opt(&one, NL_POLICY_TYPE_ATTR_MAX_LENGTH);
+}
+
+static void take_op(struct live *live, const struct nlattr *nest)
+{
+	unsigned int cmd = nest->nla_type & NLA_TYPE_MASK;
+	struct nl_attrs one;
+
+	nl_nested(&one, nest);
+	if (cmd > CAPKM_CMD_MAX)
+		t_die("operation %u", cmd);
+	if (one.a[CTRL_ATTR_POLICY_DO])
+		live->of[0][cmd] = nl_number(&one, CTRL_ATTR_POLICY_DO) + 1;
+	if (one.a[CTRL_ATTR_POLICY_DUMP])
+		live->of[1][cmd] = nl_number(&one, CTRL_ATTR_POLICY_DUMP) + 1;
+}
+
+static void take(void *ctx, const struct nl_attrs *attrs)
+{
+	if (attrs->a[CTRL_ATTR_POLICY])
+		take_policy(ctx, nl_data(attrs->a[CTRL_ATTR_POLICY]));
+	if (attrs->a[CTRL_ATTR_OP_POLICY])
+		take_op(ctx, nl_data(attrs->a[CTRL_ATTR_OP_POLICY]));
+}
+
+/* What the running module checks is what the spec says. */
+TEST_F(netlink, policies)
+{
+	static struct live live;
+	unsigned int seen = 0, there = 0;
+	struct nl ctrl = self->nl;
+	struct nl_request rq;
+	struct nl_answer a;
+
+	ONLY_KERNEL();
+	ctrl.family = GENL_ID_CTRL;
+	rq = nl_request(&ctrl, CTRL_CMD_GETPOLICY, NLM_F_DUMP);
+	nl_put(&rq, CTRL_ATTR_FAMILY_ID, &self->nl.family, sizeof(self->nl.family));
+	a = nl_talk(&ctrl, &rq, take, &live);
+	ASSERT_EQ(0, a.err);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		const struct policy *w = &wanted[i];
+		int of = live.of[w->dump][w->cmd];
+		const struct policy *p;
+
+		ASSERT_NE(0, of) {
+			TH_LOG("operation %u has no policy", w->cmd);
+		}
+		p = &live.p[of - 1][w->attr];
+		ASSERT_EQ(w->type, p->type) {
+			TH_LOG("operation %u, attribute %u", w->cmd, w->attr);
+		}
+		ASSERT_EQ(w->min, p->min);
+		ASSERT_EQ(w->max, p->max);
+		ASSERT_EQ(w->min_len, p->min_len);
+		ASSERT_EQ(w->max_len, p->max_len);
+		seen++;
+	}
+	/* And nothing else. */
+	for (unsigned int cmd = 0; cmd <= CAPKM_CMD_MAX; cmd++)
+		for (int dump = 0; dump < 2; dump++)
+			for (int at = 0; live.of[dump][cmd] && at < NL_ATTRS; at++)
+				there += live.p[live.of[dump][cmd] - 1][at].type != 0;
+	ASSERT_EQ(seen, there);
+}
+
+/* ------------------------------------------------------------------ each dump */
+
+TEST_F(netlink, domains)
+{
+	struct capkm_domain_query q;
+	struct dump *d;
+
+	ONLY_KERNEL();
+	t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	q = t_domain_query(self->a);
+	d = DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, self->a->domain });
+	IDS(d, DOMAIN_ID, self->a->domain);
+	ASSERT_EQ(0600, GET(d, 0, DOMAIN_MODE));
+	ASSERT_EQ(1, GET(d, 0, DOMAIN_SESSIONS));
+	ASSERT_EQ(1, GET(d, 0, DOMAIN_CLIENTS));
+	ASSERT_EQ(1, GET(d, 0, DOMAIN_FAILURES));
+	ASSERT_EQ(1, GET(d, 0, DOMAIN_BUFFERS));
+	ASSERT_EQ(q.out_claims, GET(d, 0, DOMAIN_CLAIMS));
+	ASSERT_EQ(q.out_sequence, GET(d, 0, DOMAIN_SEQUENCE));
+	ASSERT_EQ(q.out_created_ns, GET(d, 0, DOMAIN_CREATED_NS));
+	d = DUMP(&self->nl, DOMAIN_GET, { U32(CAPKM_A_DOMAIN_UID), 12345 });
+	NONE(d);
+	NO(DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, 1ull << 40 }), -ENOENT,
+	   "no such domain");
+}
+
+/* A domain that only its reports keep is listed, too. */
+TEST_F(netlink, defunct)
+{
+	u_int64_t y, id;
+	struct dump *d;
+	struct cl *b;
+
+	ONLY_KERNEL();
+	b = t_process();
+	id = t_domain(b);
+	y = t_buffer(b, 100);
+	t_enter(b, 1, NO_CLAIMS, C({ y, 0, 10 }));
+	t_kill(b);
+	for (int i = 0; i < 10000; i++) {
+		d = DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, id });
+		if (d->n == 1 && GET(d, 0, DOMAIN_STATE) & CAPKM_DOMAIN_DEFUNCT)
+			break;
+		usleep(1000);
+	}
+	IDS(d, DOMAIN_ID, id);
+	ASSERT_NE(0, GET(d, 0, DOMAIN_DEFUNCT_NS));
+	d = DUMP(&self->nl, DOMAIN_GET, { U32(CAPKM_A_DOMAIN_UID), 0 });
+	ASSERT_LE(2, d->n);
+	d = talk(&self->nl, ({
+		struct nl_request rq = request(&self->nl, CAPKM_CMD_FAILURE_GET, NLM_F_DUMP,
+					       WITH({ CAPKM_A_FAILURE_DOMAIN, id }));
+
+		nl_put(&rq, CAPKM_A_FAILURE_REPORTS, NULL, 0);
+		rq;
+	}));
+	ASSERT_EQ(1, d->n);
+	ASSERT_EQ(CAPKM_KIND_TORN_DOWN, GET(d, 0, FAILURE_KIND));
+	NONE(DUMP(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, id }));
+	ASSERT_EQ(0, DO(&self->nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, id })->a.err);
+	NO(DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, id }), -ENOENT, "domain");
+}
+
+TEST_F(netlink, sessions_and_clients)
+{
+	struct cl *b, *c;
+	struct dump *d;
+	u_int64_t y, f, g;
+
+	ONLY_KERNEL();
+	b = process(self->a, self->x);
+	c = t_join_session(b);
+	f = self->a->session;
+	g = b->session;
+	y = t_buffer(b, 100);
+	t_enter(b, 1, NO_CLAIMS, C({ y, 0, 10 }));
+	t_record(c, GPU | 3);
+	t_stream(b);
+	d = DUMP(&self->nl, SESSION_GET, { CAPKM_A_SESSION_DOMAIN, self->a->domain });
+	IDS(d, SESSION_ID, f, g);
+	ASSERT_EQ(t_pid(b), GET(d, 1, SESSION_PID));
+	ASSERT_EQ(0, GET(d, 1, SESSION_UID));
+	ASSERT_STREQ("netlink", TEXT(d, 1, SESSION_COMM));
+	ASSERT_EQ(2, GET(d, 1, SESSION_CLIENTS));
+	ASSERT_EQ(1, GET(d, 1, SESSION_SHARED));
+	ASSERT_EQ(0, GET(d, 0, SESSION_SHARED));
+	ASSERT_EQ(2, GET(d, 1, SESSION_BUFFERS));
+	ASSERT_EQ(1, GET(d, 1, SESSION_STREAMS));
+	ASSERT_EQ(1, GET(d, 1, SESSION_SCOPES));
+	ASSERT_EQ(1, GET(d, 1, SESSION_WINDOWS));
+	ASSERT_EQ(3, GET(d, 1, SESSION_EVENTS_UNREAD));	/* joined, prepared, begun */
+	ASSERT_EQ(0, GET(d, 1, SESSION_EVENTS_LOST));
+	ASSERT_NE(0, GET(d, 1, SESSION_ATTACHED_NS));
+	ASSERT_EQ(CAPKM_RIGHT_READ | CAPKM_RIGHT_WRITE, GET(d, 1, SESSION_RIGHTS));
+	IDS(DUMP(&self->nl, SESSION_GET, { CAPKM_A_SESSION_ID, g }), SESSION_ID, g);
+	IDS(DUMP(&self->nl, SESSION_GET, { U32(CAPKM_A_SESSION_PID), t_pid(b) }),
+	    SESSION_ID, g);
+
+	d = DUMP(&self->nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, self->a->domain });
+	ASSERT_EQ(3, d->n);
+	ASSERT_EQ(f, GET(d, 0, CLIENT_SESSION));
+	ASSERT_EQ(g, GET(d, 1, CLIENT_SESSION));
+	ASSERT_EQ(g, GET(d, 2, CLIENT_SESSION));
+	ASSERT_EQ(getpid(), GET(d, 0, CLIENT_PID));
+	ASSERT_EQ(t_pid(b), GET(d, 1, CLIENT_PID));
+	ASSERT_EQ(t_pid(c), GET(d, 2, CLIENT_PID));
+	ASSERT_EQ(1, GET(d, 1, CLIENT_SCOPES));
+	ASSERT_EQ(1, GET(d, 2, CLIENT_RECORDING));
+	ASSERT_EQ(1, GET(d, 2, CLIENT_DEVICES));
+	ASSERT_EQ(0, GET(d, 2, CLIENT_ENDED));
+	ASSERT_NE(0, GET(d, 2, CLIENT_SINCE_NS));
+	d = DUMP(&self->nl, CLIENT_GET, { CAPKM_A_CLIENT_SESSION, g });
+	ASSERT_EQ(2, d->n);
+	IDS(DUMP(&self->nl, CLIENT_GET, { U32(CAPKM_A_CLIENT_PID), t_pid(c) }),
+	    CLIENT_ID, GET(d, 1, CLIENT_ID));
+	NO(DUMP(&self->nl, CLIENT_GET, { CAPKM_A_CLIENT_ID, 1 }), -EINVAL, "domain");
+	/* Who has ended is shown as long as it is known. */
+	t_kill(c);
+	UNTIL(t_domain_query(self->a).out_clients == 2);
+	d = DUMP(&self->nl, CLIENT_GET, { CAPKM_A_CLIENT_SESSION, g });
+	ASSERT_EQ(2, d->n);
+	ASSERT_EQ(1, GET(d, 1, CLIENT_ENDED));
+	t_kill(b);
+}
+
+TEST_F(netlink, windows)
+{
+	u_int64_t v, w, o, dom = self->a ? self->a->domain : 0;
+	unsigned char gpu[16] = { 1 };
+	struct nl_request rq;
+	struct cl *b;
+	struct dump *d;
+
+	ONLY_KERNEL();
+	b = process(self->a, self->x);
+	v = t_record(self->a, GPU | 3);
+	o = t_record(b, 2);
+	w = t_prepare_cookie(self->a, 5, 77);
+	t_exit(self->a, t_enter(self->a, GPU | 3, NO_CLAIMS, C({ self->x, 0, 10 })));
+	t_window_fail(self->a, v, 3, 5, "op", "first");
+	t_kill(b);
+	UNTIL(t_domain_query(self->a).out_orphans == 1);
+	d = DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, dom });
+	IDS(d, WINDOW_ID, v, o, w);
+	ASSERT_EQ(CAPKM_WINDOW_CAPTURE, GET(d, 0, WINDOW_STATE));
+	ASSERT_EQ(CAPKM_WINDOW_ORPHANED, GET(d, 1, WINDOW_STATE));
+	ASSERT_EQ(CAPKM_WINDOW_PREPARE, GET(d, 2, WINDOW_STATE));
+	ASSERT_EQ(1, GET(d, 0, WINDOW_LAUNCHES));
+	ASSERT_EQ(10, GET(d, 0, WINDOW_BYTES));
+	ASSERT_EQ(1, GET(d, 0, WINDOW_DOOMED));
+	ASSERT_EQ(0, GET(d, 0, WINDOW_PARENT));
+	ASSERT_EQ(77, GET(d, 2, WINDOW_COOKIE));
+	ASSERT_EQ(NULL, d->r[0].a[CAPKM_A_WINDOW_HISTORY]);
+	ASSERT_NE(NULL, d->r[0].a[CAPKM_A_WINDOW_FIRST_FAILURE]);
+	ASSERT_EQ(NULL, d->r[2].a[CAPKM_A_WINDOW_FIRST_FAILURE]);
+
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, dom },
+		 { CAPKM_A_WINDOW_ID, o }), WINDOW_ID, o);
+	NONE(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, dom },
+		  { CAPKM_A_WINDOW_ID, w + 1 }));
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, dom },
+		 { U32(CAPKM_A_WINDOW_STATE), CAPKM_WINDOW_ORPHANED }), WINDOW_ID, o);
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_SESSION, self->a->session }),
+	    WINDOW_ID, v, w);
+	rq = request(&self->nl, CAPKM_CMD_WINDOW_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_WINDOW_DOMAIN, dom }, { U32(CAPKM_A_WINDOW_SLOT), 3 }));
+	nl_put(&rq, CAPKM_A_WINDOW_DEVICE, gpu, 16);
+	IDS(talk(&self->nl, rq), WINDOW_ID, v);
+	gpu[0] = 0;		/* the host */
+	rq = request(&self->nl, CAPKM_CMD_WINDOW_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_WINDOW_DOMAIN, dom }));
+	nl_put(&rq, CAPKM_A_WINDOW_DEVICE, gpu, 16);
+	IDS(talk(&self->nl, rq), WINDOW_ID, o, w);
+
+	ASSERT_EQ(0, DO(&self->nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, dom },
+			{ CAPKM_A_WINDOW_ID, o })->a.err);
+	NO(DO(&self->nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, dom }, { CAPKM_A_WINDOW_ID, o }),
+	   -ENOENT, "no such window");
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, dom }), WINDOW_ID, v, w);
+	rq = request(&self->nl, CAPKM_CMD_WINDOW_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_WINDOW_DOMAIN, dom }));
+	nl_put(&rq, CAPKM_A_WINDOW_HISTORY, NULL, 0);
+	IDS(talk(&self->nl, rq), WINDOW_ID, o);
+}
+
+TEST_F(netlink, buffers_and_graphs)
+{
+	u_int64_t y, g, h, dom = self->a ? self->a->domain : 0;
+	unsigned char gpu[16] = { 2 };
+	struct nl_request rq;
+	struct cl *b;
+	struct dump *d;
+
+	ONLY_KERNEL();
+	b = process(self->a, self->x);
+	y = t_buffer_on(b, T_GPU(2), 64, 0);
+	g = t_graph(self->a, 1, NO_CLAIMS, C({ self->x, 0, 10 }));
+	h = t_graph(b, 1, C({ self->x, 20, 30 }), C({ y, 0, 64 }));
+	t_replay(b, h, 1);
+	d = DUMP(&self->nl, BUFFER_GET, { CAPKM_A_BUFFER_DOMAIN, dom });
+	IDS(d, BUFFER_ID, self->x, y);
+	ASSERT_EQ(1000, GET(d, 0, BUFFER_BYTES));
+	ASSERT_EQ(2, GET(d, 0, BUFFER_HOLDERS));
+	ASSERT_EQ(2, GET(d, 0, BUFFER_USES));
+	IDS(DUMP(&self->nl, BUFFER_GET, { CAPKM_A_BUFFER_DOMAIN, dom },
+		 { CAPKM_A_BUFFER_ID, y }), BUFFER_ID, y);
+	IDS(DUMP(&self->nl, BUFFER_GET, { CAPKM_A_BUFFER_SESSION, b->session }),
+	    BUFFER_ID, y);
+	rq = request(&self->nl, CAPKM_CMD_BUFFER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_BUFFER_DOMAIN, dom }));
+	nl_put(&rq, CAPKM_A_BUFFER_DEVICE, gpu, 16);
+	IDS(talk(&self->nl, rq), BUFFER_ID, y);
+
+	d = DUMP(&self->nl, GRAPH_GET, { CAPKM_A_GRAPH_DOMAIN, dom });
+	IDS(d, GRAPH_ID, g, h);
+	ASSERT_EQ(b->session, GET(d, 1, GRAPH_SESSION));
+	ASSERT_EQ(t_pid(b), GET(d, 1, GRAPH_PID));
+	ASSERT_EQ(1, GET(d, 1, GRAPH_WRITES));
+	ASSERT_EQ(1, GET(d, 1, GRAPH_INPUTS));
+	ASSERT_EQ(1, GET(d, 1, GRAPH_REPLAYS));
+	ASSERT_EQ(0, GET(d, 0, GRAPH_REPLAYS));
+	IDS(DUMP(&self->nl, GRAPH_GET, { CAPKM_A_GRAPH_DOMAIN, dom },
+		 { CAPKM_A_GRAPH_ID, h }), GRAPH_ID, h);
+	IDS(DUMP(&self->nl, GRAPH_GET, { U32(CAPKM_A_GRAPH_PID), getpid() }), GRAPH_ID, g);
+	t_kill(b);
+}
+
+/* Which bytes, which state, which failure; and the way back from a failure. */
+TEST_F(netlink, bytes)
+{
+	u_int64_t f, g, s, y, dom = self->a ? self->a->domain : 0;
+	struct nl_attrs cause, hop;
+	struct dump *d;
+
+	ONLY_KERNEL();
+	y = t_shared(self->a, 100);
+	f = t_taint(self->a, "bad sector", C({ self->x, 10, 30 }, { self->x, 30, 40 },
+					     { self->x, 100, 110 }));
+	g = t_taint(self->a, "worse", C({ self->x, 105, 120 }, { self->x, 900, 1000 }));
+	s = t_enter(self->a, 1, NO_CLAIMS, C({ self->x, 20, 25 }));
+	t_write_flags_(self->a, 1, 0, C({ self->x, 500, 510 }));
+
+	d = DUMP(&self->nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		 { CAPKM_A_RANGE_BUFFER, self->x });
+	ASSERT_EQ(0, d->a.err);
+	for (unsigned int i = 0; i + 1 < d->n; i++)
+		ASSERT_LE(GET(d, i, RANGE_END), GET(d, i + 1, RANGE_START));
+	for (u_int64_t at = 0; at < 1000; at++) {
+		u_int64_t result = CAPKM_CLEAN, failure = 0;
+
+		for (unsigned int i = 0; i < d->n; i++)
+			if (GET(d, i, RANGE_START) <= at && at < GET(d, i, RANGE_END)) {
+				result = GET(d, i, RANGE_RESULT);
+				failure = GET(d, i, RANGE_FAILURE);
+				nl_nested(&cause, d->r[i].a[CAPKM_A_RANGE_CAUSE]);
+			}
+		if (at >= 20 && at < 25) {
+			ASSERT_EQ(CAPKM_IN_PROGRESS, result);
+			ASSERT_EQ(s, nl_number(&cause, CAPKM_A_FAILURE_SCOPE));
+		} else if ((at >= 10 && at < 40) || (at >= 100 && at < 105)) {
+			ASSERT_EQ(CAPKM_TAINTED, result);
+			ASSERT_EQ(f, failure);
+			ASSERT_STREQ("bad sector", nl_text(&cause, CAPKM_A_FAILURE_TEXT));
+		} else if ((at >= 105 && at < 120) || at >= 900) {
+			ASSERT_EQ(CAPKM_TAINTED, result);
+			ASSERT_EQ(g, failure);
+		} else if (at >= 500 && at < 510) {
+			ASSERT_EQ(CAPKM_PENDING, result);
+			ASSERT_EQ(getpid(), nl_number(&cause, CAPKM_A_FAILURE_PID));
+		} else {
+			ASSERT_EQ(CAPKM_CLEAN, result);
+		}
+	}
+	d = DUMP(&self->nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		 { CAPKM_A_RANGE_BUFFER, self->x }, { CAPKM_A_RANGE_START, 112 },
+		 { CAPKM_A_RANGE_END, 115 });
+	IDS(d, RANGE_START, 112);
+	ASSERT_EQ(115, GET(d, 0, RANGE_END));
+	NO(DUMP(&self->nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		{ CAPKM_A_RANGE_BUFFER, self->x }, { CAPKM_A_RANGE_END, 1001 }),
+	   -EINVAL, "start and end");
+	NO(DUMP(&self->nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		{ CAPKM_A_RANGE_BUFFER, y + 1 }), -ENOENT, "no such buffer");
+
+	d = DUMP(&self->nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		 { CAPKM_A_RANGE_FAILURE, g });
+	IDS(d, RANGE_START, 105, 900);
+	ASSERT_EQ(120, GET(d, 0, RANGE_END));
+	ASSERT_EQ(self->x, GET(d, 0, RANGE_BUFFER));
+	NO(DUMP(&self->nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		{ CAPKM_A_RANGE_FAILURE, g + 100 }), -ENOENT, "no such failure");
+
+	t_skip(self->a, 1, "step", C({ self->x, 900, 901 }), C({ y, 0, 50 }));
+	d = DUMP(&self->nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		 { CAPKM_A_RANGE_FAILURE, g });
+	IDS(d, RANGE_BUFFER, self->x, self->x, y);
+	IDS(DUMP(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom }),
+	    FAILURE_ID, f, g);
+	IDS(DUMP(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom },
+		 { CAPKM_A_FAILURE_ID, g }), FAILURE_ID, g);
+	NONE(DUMP(&self->nl, FAILURE_GET, { U32(CAPKM_A_FAILURE_KIND), 1000 }));
+	d = DO(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom },
+	       { CAPKM_A_FAILURE_ID, g }, { CAPKM_A_FAILURE_BUFFER, y });
+	IDS(d, FAILURE_ID, g);
+	ASSERT_EQ(1, GET(d, 0, FAILURE_SKIPS));
+	ASSERT_EQ(2, GET(d, 0, FAILURE_CARRIERS));
+	ASSERT_EQ(1, GET(d, 0, FAILURE_HOPS));
+	nl_nested(&hop, d->r[0].a[CAPKM_A_FAILURE_HOP]);
+	ASSERT_EQ(self->x, nl_number(&hop, CAPKM_A_HOP_NEEDED));
+	ASSERT_STREQ("step", nl_text(&hop, CAPKM_A_HOP_LABEL));
+	d = DO(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom },
+	       { CAPKM_A_FAILURE_ID, f });
+	ASSERT_EQ(0, GET(d, 0, FAILURE_SKIPS));
+	ASSERT_EQ(NULL, d->r[0].a[CAPKM_A_FAILURE_HOP]);
+	NO(DO(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom },
+	      { CAPKM_A_FAILURE_ID, g + 100 }), -ENOENT, "no such failure");
+}
+
+/* ------------------------------------------------------------------ many */
+
+#define MANY 100000
+
+/* Ids in order, each once, and how many of them. */
+struct ids {
+	unsigned int attr, n;
+	u_int64_t last;
+	unsigned char *seen;		/* by id, or NULL */
+};
+
+static void take_id(void *ctx, const struct nl_attrs *attrs)
+{
+	struct ids *ids = ctx;
+	u_int64_t id = nl_number(attrs, ids->attr);
+
+	if (id <= ids->last)
+		t_die("%llu comes after %llu", (unsigned long long)id,
+		      (unsigned long long)ids->last);
+	ids->last = id;
+	ids->n++;
+	if (ids->seen)
+		ids->seen[id] = 1;
+}
+
+static void taint_byte(struct cl *cl, u_int64_t buffer, u_int64_t at)
+{
+	struct capkm_claim claim = { .buffer = buffer, .start = at, .end = at + 1 };
+	struct capkm_taint a = {
+		.size = sizeof(a), .claims_uptr = t_ptr(&claim), .claims_len = 1,
+		.kind = CAPKM_KIND_IO,
+	};
+
+	if (t_raw(cl, CAPKM_NR_TAINT, &a, sizeof(a)))
+		t_die("byte %llu is not tainted", (unsigned long long)at);
+}
+
+/* A dump of very many, in parts of a bounded size. */
+TEST_F_TIMEOUT(netlink, hundred_thousand, 300)
+{
+	struct ids failures = { .attr = CAPKM_A_FAILURE_ID };
+	struct ids ranges = { .attr = CAPKM_A_RANGE_END };
+	struct nl_answer a;
+	struct nl_request rq;
+	u_int64_t y;
+
+	ONLY_KERNEL();
+	y = t_buffer(self->a, 2 * MANY);
+	for (unsigned int i = 0; i < MANY; i++)
+		taint_byte(self->a, y, 2 * i);
+	rq = request(&self->nl, CAPKM_CMD_FAILURE_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_FAILURE_DOMAIN, self->a->domain }));
+	a = nl_talk(&self->nl, &rq, take_id, &failures);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(MANY, failures.n);
+	ASSERT_LE(a.largest, 32768);
+	ASSERT_LE(500, a.parts);
+	ASSERT_FALSE(a.interrupted);
+	rq = request(&self->nl, CAPKM_CMD_TAINT_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_RANGE_DOMAIN, self->a->domain }, { CAPKM_A_RANGE_BUFFER, y }));
+	a = nl_talk(&self->nl, &rq, take_id, &ranges);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(MANY, ranges.n);
+	ASSERT_EQ(2 * MANY - 1, ranges.last);
+	ASSERT_FALSE(a.interrupted);
+	/* One id is found without looking at the others. */
+	IDS(DUMP(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, self->a->domain },
+		 { CAPKM_A_FAILURE_ID, failures.last }), FAILURE_ID, failures.last);
+}
+
+/* What carries one failure, between what carries others, and beside a wide claim. */
+TEST_F(netlink, many_carriers)
+{
+	struct ids ends = { .attr = CAPKM_A_RANGE_END };
+	struct nl_request rq;
+	struct nl_answer a;
+	u_int64_t f, y;
+
+	ONLY_KERNEL();
+	y = t_buffer(self->a, 10000);
+	f = t_taint(self->a, "one", C({ y, 0, 1 }));
+	for (int i = 1; i < 2000; i++) {
+		taint_byte(self->a, y, 4 * i + 2);
+		t_taint_with(self->a, f, C({ y, 4 * i, 4 * i + 1 }));
+	}
+	t_enter(self->a, 1, NO_CLAIMS, C({ y, 0, 10000 }));
+	rq = request(&self->nl, CAPKM_CMD_CARRIER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_RANGE_DOMAIN, self->a->domain },
+			  { CAPKM_A_RANGE_FAILURE, f }));
+	a = nl_talk(&self->nl, &rq, take_id, &ends);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(2000, ends.n);
+	ASSERT_EQ(4 * 1999 + 1, ends.last);
+	/* All of it is one piece; it may come in several. */
+	f = t_fail(self->a, 2, C({ self->x, 0, 1000 }), "wide");
+	for (int i = 0; i < 400; i++)
+		t_enter(self->a, 1, NO_CLAIMS, C({ self->x, 2 * i, 2 * i + 1 }));
+	ends = (struct ids){ .attr = CAPKM_A_RANGE_END };
+	rq = request(&self->nl, CAPKM_CMD_CARRIER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_RANGE_DOMAIN, self->a->domain },
+			  { CAPKM_A_RANGE_FAILURE, f }));
+	a = nl_talk(&self->nl, &rq, take_id, &ends);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(1000, ends.last);
+	ASSERT_LE(ends.n, 4);
+}
+
+#define FEW 3000
+
+static u_int64_t create(struct cl *cl)
+{
+	struct capkm_buffer_create a = { .size = sizeof(a), .bytes = 8 };
+
+	return t_raw(cl, CAPKM_NR_BUFFER_CREATE, &a, sizeof(a)) ? 0 : a.out_buffer;
+}
+
+/* While objects come and go: what stays comes once, and the reader is told. */
+TEST_F(netlink, changing)
+{
+	static unsigned char seen[8 * FEW];
+	struct ids ids = { .attr = CAPKM_A_BUFFER_ID, .seen = seen };
+	u_int64_t id, first, last = 0;
+	struct nl_request rq;
+	struct nl_answer a = { 0 };
+
+	ONLY_KERNEL();
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	first = create(self->a);
+	for (unsigned int i = 1; i < FEW; i++)
+		last = create(self->a);
+	rq = request(&self->nl, CAPKM_CMD_BUFFER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_BUFFER_DOMAIN, self->a->domain }));
+	/* Nothing comes or goes, but values change. */
+	nl_send(&self->nl, &rq);
+	while (!a.done && nl_step(&self->nl, &a, take_id, &ids))
+		t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(FEW + 1, ids.n);
+	ASSERT_FALSE(a.interrupted);
+	ASSERT_LE(50, a.parts);
+
+	/* Every third goes, before the cursor and behind it, and as many come. */
+	memset(&a, 0, sizeof(a));
+	memset(seen, 0, sizeof(seen));
+	ids.n = ids.last = 0;
+	id = first;
+	nl_send(&self->nl, &rq);
+	while (!a.done && nl_step(&self->nl, &a, take_id, &ids))
+		for (int i = 0; i < 40 && id <= last; i++, id += 3) {
+			ASSERT_EQ(0, t_drop(self->a, id));
+			ASSERT_NE(0, create(self->a));
+		}
+	ASSERT_EQ(0, a.err);
+	ASSERT_TRUE(a.interrupted);
+	for (u_int64_t i = first; i <= last; i++)
+		if ((i - first) % 3)
+			ASSERT_EQ(1, seen[i]);
+	/* The next one is quiet again. */
+	ids = (struct ids){ .attr = CAPKM_A_BUFFER_ID };
+	a = nl_talk(&self->nl, &rq, take_id, &ids);
+	ASSERT_EQ(FEW + 1, ids.n);
+	ASSERT_FALSE(a.interrupted);
+}
+
+/* The domain, its buffer, its failure go in the middle of their dumps. */
+TEST_F(netlink, vanishing)
+{
+	struct ids ids = { .attr = CAPKM_A_RANGE_END };
+	struct nl_answer a = { 0 };
+	struct nl_request rq;
+	struct cl *b;
+	u_int64_t y;
+
+	ONLY_KERNEL();
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	b = t_client();
+	t_domain(b);
+	y = t_buffer(b, 4000);
+	for (int i = 0; i < 2000; i++)
+		taint_byte(b, y, 2 * i);
+	rq = request(&self->nl, CAPKM_CMD_TAINT_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_RANGE_DOMAIN, b->domain }, { CAPKM_A_RANGE_BUFFER, y }));
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &ids));
+	ASSERT_EQ(0, t_drop(b, y));
+	while (!a.done)
+		ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &ids));
+	ASSERT_EQ(0, a.err);
+	ASSERT_TRUE(a.interrupted);
+	ASSERT_LT(ids.n, 2000);
+
+	memset(&a, 0, sizeof(a));
+	ids = (struct ids){ .attr = CAPKM_A_BUFFER_ID };
+	for (int i = 0; i < 2000; i++)
+		create(b);
+	rq = request(&self->nl, CAPKM_CMD_BUFFER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_BUFFER_DOMAIN, b->domain }));
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &ids));
+	t_close(b);
+	while (!a.done)
+		ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &ids));
+	ASSERT_EQ(-ENOENT, a.err);
+}
+
+/* ------------------------------------------------------------------ who may */
+
+/* Runs @fn as another user in a process of its own; what it returns is 0 if all is well. */
+static int as_nobody(int (*fn)(void *ctx), void *ctx)
+{
+	int pid = fork(), status;
+
+	if (!pid) {
+		if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
+			_exit(99);
+		_exit(fn(ctx));
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return 98;
+	return WEXITSTATUS(status);
+}
+
+struct stranger {
+	u_int64_t closed, open, window;	/* domains; a window of the open one */
+	int sock;
+};
+
+#define MUST(cond) do {							\
+	if (!(cond)) {							\
+		fprintf(stderr, "# %s:%d: not so: " #cond "\n", __FILE__, __LINE__); \
+		return 1;						\
+	}								\
+} while (0)
+
+static int look_around(void *ctx)
+{
+	const struct stranger *s = ctx;
+	struct nl nl = nl_open();
+	struct nl_request rq;
+	struct dump *d;
+
+	d = DUMP(&nl, DOMAIN_GET, { U32(CAPKM_A_DOMAIN_UID), 0 });
+	MUST(!d->a.err);
+	for (unsigned int i = 0; i < d->n; i++) {
+		MUST(GET(d, i, DOMAIN_ID) != s->closed);
+		MUST(GET(d, i, DOMAIN_RIGHTS) == CAPKM_RIGHT_READ);
+	}
+	MUST(d->n >= 1);
+	MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -EACCES);
+	MUST(DUMP(&nl, SESSION_GET, { CAPKM_A_SESSION_DOMAIN, s->closed })->a.err == -EACCES);
+	MUST(DUMP(&nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, s->closed })->a.err == -EACCES);
+	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s->closed })->a.err == -EACCES);
+	MUST(DUMP(&nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, s->closed })->a.err == -EACCES);
+	MUST(DUMP(&nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, s->closed },
+		  { CAPKM_A_RANGE_BUFFER, 1 })->a.err == -EACCES);
+	MUST(DUMP(&nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, s->closed },
+		  { CAPKM_A_RANGE_FAILURE, 1 })->a.err == -EACCES);
+	MUST(DO(&nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, s->closed },
+		{ CAPKM_A_FAILURE_ID, 1 })->a.err == -EACCES);
+	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s->open })->n == 1);
+	d = DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_SESSION, 1 });
+	for (unsigned int i = 0; i < d->n; i++)
+		MUST(GET(d, i, WINDOW_DOMAIN) != s->closed);
+	rq = request(&nl, CAPKM_CMD_LIMIT_GET, NLM_F_DUMP, NULL, 0);
+	nl_put(&rq, CAPKM_A_LIMIT_USERS, NULL, 0);
+	MUST(talk(&nl, rq)->n == 0);
+
+	MUST(DO(&nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, s->open },
+		{ CAPKM_A_WINDOW_ID, s->window })->a.err == -EPERM);
+	MUST(DO(&nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, s->closed },
+		{ CAPKM_A_WINDOW_ID, 1 })->a.err == -ENOENT);
+	MUST(DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, s->open })->a.err == -EPERM);
+	MUST(DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -ENOENT);
+	MUST(DO(&nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, s->open },
+		{ U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS },
+		{ CAPKM_A_LIMIT_VALUE, 0 })->a.err == -EPERM);
+	MUST(DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_UID), 0 })->a.err == -EPERM);
+	MUST(DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_GID), 0 })->a.err == -EPERM);
+	rq = request(&nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK, NULL, 0);
+	nl_put(&rq, CAPKM_A_FAULT_DEVICE, "0123456789abcdef", 16);
+	MUST(talk(&nl, rq)->a.err == -EPERM);
+	MUST(setsockopt(nl.fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nl.group,
+			sizeof(nl.group)) && errno == EPERM);
+
+	/* What is his own he may, from his own. */
+	d = DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0640 });
+	MUST(!d->a.err && d->n == 1);
+	MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, GET(d, 0, DOMAIN_ID) })->n == 1);
+	rq = request(&nl, CAPKM_CMD_LIMIT_GET, NLM_F_DUMP, NULL, 0);
+	nl_put(&rq, CAPKM_A_LIMIT_USERS, NULL, 0);
+	MUST(talk(&nl, rq)->n == 2);
+	MUST(!DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, GET(d, 0, DOMAIN_ID) })->a.err);
+	return 0;
+}
+
+TEST_F(netlink, strangers)
+{
+	struct stranger s = { 0 };
+	struct cl *b;
+
+	ONLY_KERNEL();
+	b = t_client();
+	s.closed = self->a->domain;
+	s.open = t_domain_mode(b, 0604);
+	s.window = t_record(b, 1);
+	t_record(self->a, 1);
+	ASSERT_EQ(0, as_nobody(look_around, &s));
+	t_close(b);
+}
+
+/* A socket that somebody else has opened. */
+static int use_socket(void *ctx)
+{
+	struct stranger *s = ctx;
+	struct nl nl;
+	struct dump *d;
+
+	nl = nl_on(s->sock, 32768);
+	d = DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, s->closed });
+	MUST(d->a.err == -EPERM);
+	MUST(strstr(d->a.message, "another user"));
+	d = DO(&nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, s->closed },
+	       { CAPKM_A_WINDOW_ID, s->window });
+	MUST(d->a.err == -EPERM && strstr(d->a.message, "another user"));
+	MUST(DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 })->a.err == -EPERM);
+	MUST(DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -EPERM);
+	return 0;
+}
+
+static int give_socket(void *ctx)
+{
+	struct stranger *s = ctx;
+
+	send_fd(s->sock, nl_socket());
+	return 0;
+}
+
+TEST_F(netlink, passed_on)
+{
+	struct stranger s = { 0 };
+	int pair[2];
+
+	ONLY_KERNEL();
+	s.closed = self->a->domain;
+	s.window = t_record(self->a, 1);
+	s.sock = nl_socket();
+	ASSERT_EQ(0, as_nobody(use_socket, &s));
+	close(s.sock);
+	/* The other way, an administrator does not do what he was tricked into. */
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	s.sock = pair[1];
+	ASSERT_EQ(0, as_nobody(give_socket, &s));
+	s.sock = receive_fd(pair[0]);
+	ASSERT_LE(0, s.sock);
+	ASSERT_EQ(0, use_socket(&s));
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s.closed }),
+	    WINDOW_ID, s.window);
+}
+
+/* ------------------------------------------------------------------ wrong requests */
+
+#define DUMPED(cmd, ...) request(&self->nl, CAPKM_CMD_##cmd, NLM_F_DUMP, WITH(__VA_ARGS__))
+#define DONE(cmd, ...) request(&self->nl, CAPKM_CMD_##cmd, NLM_F_ACK, WITH(__VA_ARGS__))
+
+/* Where a dump ends with an error, old kernels give no more than the words. */
+#define SAID(rq, what, want)						\
+	ASSERT_TRUE((what) == (want) ||					\
+		    (!(what) && (rq).hdr.nlmsg_flags & NLM_F_DUMP))
+
+/* -EINVAL, and where in the request it is. */
+#define WRONG(rq_, offset_, part) do {					\
+	struct nl_request wrong_ = rq_;					\
+	struct dump *answer_ = talk(&self->nl, wrong_);			\
+									\
+	NO(answer_, -EINVAL, part);					\
+	SAID(wrong_, answer_->a.offset, offset_);			\
+} while (0)
+
+#define LACKS(rq_, attr, name) do {					\
+	struct nl_request lacks_ = rq_;					\
+	struct dump *answer_ = talk(&self->nl, lacks_);			\
+									\
+	NO(answer_, -EINVAL, "attribute missing: " name);		\
+	SAID(lacks_, answer_->a.missing, attr);				\
+} while (0)
+
+#define FIRST NLMSG_LENGTH(GENL_HDRLEN)
+
+TEST_F(netlink, wrong)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0;
+	struct nl_request rq;
+
+	ONLY_KERNEL();
+	/* Of a wrong length */
+	rq = nl_request(&self->nl, CAPKM_CMD_DOMAIN_GET, NLM_F_DUMP);
+	nl_put_u32(&rq, CAPKM_A_DOMAIN_ID, 1);
+	WRONG(rq, FIRST, "length");
+	rq = nl_request(&self->nl, CAPKM_CMD_WINDOW_GET, NLM_F_DUMP);
+	nl_put(&rq, CAPKM_A_WINDOW_DEVICE, "0123456789abcde", 15);
+	ASSERT_EQ(-ERANGE, talk(&self->nl, rq)->a.err);
+	/* Of a wrong value */
+	rq = DUMPED(DOMAIN_GET, { CAPKM_A_DOMAIN_ID, 0 });
+	ASSERT_EQ(-ERANGE, talk(&self->nl, rq)->a.err);
+	rq = DONE(DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 01000 });
+	ASSERT_EQ(-ERANGE, talk(&self->nl, rq)->a.err);
+	WRONG(DONE(DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0100 }), FIRST, "mode");
+	rq = nl_request(&self->nl, CAPKM_CMD_DOMAIN_NEW, NLM_F_ACK);
+	nl_put_text(&rq, CAPKM_A_DOMAIN_NAME, "a/b");
+	WRONG(rq, FIRST, "name");
+	rq = nl_request(&self->nl, CAPKM_CMD_DOMAIN_NEW, NLM_F_ACK);
+	nl_put(&rq, CAPKM_A_DOMAIN_NAME, "unterminated", 12);
+	WRONG(rq, FIRST, "");
+	rq = nl_request(&self->nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK);
+	nl_put(&rq, CAPKM_A_FAULT_DEVICE, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+	WRONG(rq, FIRST, "host");
+	/* Unknown, or not for a request */
+	WRONG(DUMPED(DOMAIN_GET, { 60, 1 }), FIRST, "");
+	WRONG(DUMPED(DOMAIN_GET, { CAPKM_A_DOMAIN_SEQUENCE, 1 }), FIRST, "");
+	WRONG(DUMPED(BUFFER_GET, { CAPKM_A_BUFFER_BYTES, 1 }), FIRST, "");
+	WRONG(DUMPED(FAILURE_GET, { CAPKM_A_FAILURE_BUFFER, 1 }), FIRST, "buffer: not in a dump");
+	WRONG(DONE(FAILURE_GET, { CAPKM_A_FAILURE_PID, 1 }), FIRST, "");
+	WRONG(DONE(FAILURE_GET, { U32(CAPKM_A_FAILURE_PID), 1 },
+		   { CAPKM_A_FAILURE_DOMAIN, dom }, { CAPKM_A_FAILURE_ID, 1 }),
+	      FIRST, "only in a dump");
+	rq = nl_request(&self->nl, CAPKM_CMD_LIMIT_GET, NLM_F_DUMP);
+	nl_put(&rq, CAPKM_A_LIMIT_USERS, NULL, 0);
+	nl_put(&rq, CAPKM_A_LIMIT_DEFAULTS, NULL, 0);
+	WRONG(rq, FIRST, "one at a time");
+	/* An id without its domain */
+	WRONG(DUMPED(WINDOW_GET, { CAPKM_A_WINDOW_ID, 1 }), FIRST, "id: needs the domain");
+	WRONG(DUMPED(BUFFER_GET, { CAPKM_A_BUFFER_ID, 1 }), FIRST, "id: needs the domain");
+	WRONG(DUMPED(GRAPH_GET, { CAPKM_A_GRAPH_ID, 1 }), FIRST, "id: needs the domain");
+	WRONG(DUMPED(FAILURE_GET, { CAPKM_A_FAILURE_ID, 1 }), FIRST, "id: needs the domain");
+	/* Missing */
+	LACKS(DUMPED(TAINT_GET, { CAPKM_A_RANGE_BUFFER, 1 }), CAPKM_A_RANGE_DOMAIN, "domain");
+	LACKS(DUMPED(TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom }), CAPKM_A_RANGE_BUFFER, "buffer");
+	LACKS(DUMPED(CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, dom }), CAPKM_A_RANGE_FAILURE,
+	      "failure");
+	LACKS(DONE(ABANDON, { CAPKM_A_WINDOW_ID, 1 }), CAPKM_A_WINDOW_DOMAIN, "domain");
+	LACKS(DONE(ABANDON, { CAPKM_A_WINDOW_DOMAIN, dom }), CAPKM_A_WINDOW_ID, "id");
+	LACKS(DONE(FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom }), CAPKM_A_FAILURE_ID, "id");
+	LACKS(nl_request(&self->nl, CAPKM_CMD_DOMAIN_DEL, NLM_F_ACK), CAPKM_A_DOMAIN_ID, "id");
+	LACKS(nl_request(&self->nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK), CAPKM_A_FAULT_DEVICE,
+	      "device");
+	LACKS(DONE(LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, dom }, { CAPKM_A_LIMIT_VALUE, 1 }),
+	      CAPKM_A_LIMIT_LIMIT, "limit");
+	LACKS(DONE(LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, dom }, { U32(CAPKM_A_LIMIT_LIMIT), 3 }),
+	      CAPKM_A_LIMIT_VALUE, "value");
+	/* What is an event is no request; what only dumps does nothing else. */
+	ASSERT_EQ(-EOPNOTSUPP, talk(&self->nl, DONE(EVENT, { 1, 1 }))->a.err);
+	ASSERT_EQ(-EOPNOTSUPP, talk(&self->nl, DONE(DOMAIN_GET, { 2, 1 }))->a.err);
+}
+
+/* ------------------------------------------------------------------ what is done */
+
+static struct nl_request new_domain(struct nl *nl, const char *name, unsigned int mode)
+{
+	struct nl_request rq = nl_request(nl, CAPKM_CMD_DOMAIN_NEW, NLM_F_ACK);
+
+	nl_put_text(&rq, CAPKM_A_DOMAIN_NAME, name);
+	if (mode)
+		nl_put_u32(&rq, CAPKM_A_DOMAIN_MODE, mode);
+	return rq;
+}
+
+TEST_F(netlink, new_and_del)
+{
+	struct capkm_domain_attach at = { .name_uptr = t_ptr("made"), .name_len = 4 };
+	struct nl_request rq;
+	struct dump *d, *e;
+	u_int64_t id, other;
+	struct cl *b;
+
+	ONLY_KERNEL();
+	d = talk(&self->nl, new_domain(&self->nl, "made", 0640));
+	ASSERT_EQ(0, d->a.err);
+	ASSERT_EQ(1, d->n);
+	id = GET(d, 0, DOMAIN_ID);
+	d = DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, id });
+	IDS(d, DOMAIN_ID, id);
+	ASSERT_STREQ("made", TEXT(d, 0, DOMAIN_NAME));
+	ASSERT_EQ(0640, GET(d, 0, DOMAIN_MODE));
+	ASSERT_EQ(CAPKM_DOMAIN_PERSISTENT, GET(d, 0, DOMAIN_STATE));
+	ASSERT_EQ(0, GET(d, 0, DOMAIN_SESSIONS));
+	NO(talk(&self->nl, new_domain(&self->nl, "made", 0)), -EEXIST, "name");
+	/* For somebody else the name is free. */
+	rq = new_domain(&self->nl, "made", 0);
+	nl_put_u32(&rq, CAPKM_A_DOMAIN_UID, NOBODY);
+	e = talk(&self->nl, rq);
+	ASSERT_EQ(0, e->a.err);
+	other = GET(e, 0, DOMAIN_ID);
+	d = DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, other });
+	ASSERT_EQ(NOBODY, GET(d, 0, DOMAIN_UID));
+	ASSERT_EQ(0600, GET(d, 0, DOMAIN_MODE));
+	ASSERT_EQ(0, DO(&self->nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, other })->a.err);
+
+	b = t_process();
+	T_OK(b, DOMAIN_ATTACH, &at);
+	ASSERT_EQ(id, at.out_domain);
+	NO(DO(&self->nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, id }), -EBUSY, "sessions");
+	rq = request(&self->nl, CAPKM_CMD_DOMAIN_DEL, NLM_F_ACK, WITH({ CAPKM_A_DOMAIN_ID, id }));
+	nl_put(&rq, CAPKM_A_DOMAIN_FORCE, NULL, 0);
+	ASSERT_EQ(0, talk(&self->nl, rq)->a.err);
+	NO(talk(&self->nl, rq), -ENOENT, "no such domain");
+	ASSERT_EQ(-ECANCELED, t_drop(b, 1));
+	t_kill(b);
+	/* It outlives a session. */
+	d = talk(&self->nl, new_domain(&self->nl, "made", 0));
+	id = GET(d, 0, DOMAIN_ID);
+	b = t_client();
+	t_attach(b, id);
+	t_close(b);
+	IDS(DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, id }), DOMAIN_ID, id);
+	ASSERT_EQ(0, DO(&self->nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, id })->a.err);
+}
+
+static struct dump *set_limit(struct nl *nl, u_int64_t domain, unsigned int limit,
+			      u_int64_t value)
+{
+	return DO(nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, domain },
+		  { U32(CAPKM_A_LIMIT_LIMIT), limit }, { CAPKM_A_LIMIT_VALUE, value });
+}
+
+static struct dump *get_limit(struct nl *nl, u_int64_t domain, unsigned int limit)
+{
+	return DUMP(nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, domain },
+		    { U32(CAPKM_A_LIMIT_LIMIT), limit });
+}
+
+TEST_F(netlink, limits)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0, w[4];
+	struct nl_request rq;
+	struct dump *d;
+
+	ONLY_KERNEL();
+	d = DUMP(&self->nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, dom });
+	ASSERT_EQ(CAPKM_LIMITS - 3, d->n);	/* without 0 and those of users */
+	for (unsigned int i = 0; i < d->n; i++)
+		ASSERT_EQ(t_limit(self->a, GET(d, i, LIMIT_LIMIT)), GET(d, i, LIMIT_VALUE));
+	d = get_limit(&self->nl, dom, CAPKM_LIMIT_BUFFERS);
+	IDS(d, LIMIT_USED, 1);
+	d = get_limit(&self->nl, dom, CAPKM_LIMIT_MEMBERS);
+	ASSERT_EQ(1, d->n);
+	ASSERT_EQ(NULL, d->r[0].a[CAPKM_A_LIMIT_USED]);
+	rq = nl_request(&self->nl, CAPKM_CMD_LIMIT_GET, NLM_F_DUMP);
+	nl_put(&rq, CAPKM_A_LIMIT_DEFAULTS, NULL, 0);
+	ASSERT_EQ(CAPKM_LIMITS - 1, talk(&self->nl, rq)->n);
+	rq = request(&self->nl, CAPKM_CMD_LIMIT_GET, NLM_F_DUMP,
+		     WITH({ U32(CAPKM_A_LIMIT_UID), 0 },
+			  { U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_DOMAINS }));
+	nl_put(&rq, CAPKM_A_LIMIT_USERS, NULL, 0);
+	d = talk(&self->nl, rq);
+	ASSERT_EQ(1, d->n);
+	ASSERT_LE(1, GET(d, 0, LIMIT_USED));
+
+	/* Below what is used: it stays, and nothing more comes. */
+	create(self->a);
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_BUFFERS, 1)->a.err);
+	ASSERT_EQ(2, t_domain_query(self->a).out_buffers);
+	ASSERT_EQ(0, create(self->a));
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_BUFFERS, 3)->a.err);
+	ASSERT_NE(0, create(self->a));
+	ASSERT_EQ(0, create(self->a));
+	/* Ranges: not even one that would split another. */
+	t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_RANGES, 0)->a.err);
+	ASSERT_EQ(-ENOSPC, t_try_taint(self->a, C({ self->x, 20, 30 }), 0, "bad", w));
+	t_written(self->a, C({ self->x, 0, 10 }));
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_RANGES, U64_MAX)->a.err);
+	t_taint(self->a, "bad", C({ self->x, 20, 30 }));
+	/* The oldest of what is remembered goes at once. */
+	for (int i = 0; i < 4; i++) {
+		w[i] = t_record(self->a, 1);
+		t_abort(self->a, 1);
+	}
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_HISTORY, 2)->a.err);
+	rq = request(&self->nl, CAPKM_CMD_WINDOW_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_WINDOW_DOMAIN, dom }));
+	nl_put(&rq, CAPKM_A_WINDOW_HISTORY, NULL, 0);
+	IDS(talk(&self->nl, rq), WINDOW_ID, w[2], w[3]);
+
+	NO(set_limit(&self->nl, dom, CAPKM_LIMIT_EVENTS, 1), -EOPNOTSUPP, "fixed");
+	NO(set_limit(&self->nl, dom, CAPKM_LIMIT_DOMAINS, 1), -EINVAL, "users");
+	NO(set_limit(&self->nl, dom, CAPKM_LIMITS, 1), -EINVAL, "no limit");
+	NO(set_limit(&self->nl, 1ull << 40, CAPKM_LIMIT_BUFFERS, 1), -ENOENT, "domain");
+}
+
+TEST_F(netlink, device_fault)
+{
+	unsigned char gpu[16] = { 1 };
+	u_int64_t dom = self->a ? self->a->domain : 0, y, z;
+	struct nl_attrs cause;
+	struct nl_request rq;
+	struct dump *d;
+	struct cl *b;
+
+	ONLY_KERNEL();
+	b = t_process();
+	t_domain(b);
+	y = t_buffer_on(self->a, GPU, 100, 0);
+	z = t_buffer_on(b, GPU, 100, 0);
+	t_buffer_on(b, T_GPU(2), 100, 0);
+	rq = nl_request(&self->nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK);
+	nl_put(&rq, CAPKM_A_FAULT_DEVICE, gpu, 16);
+	nl_put_u32(&rq, CAPKM_A_FAULT_CODE, -79);
+	nl_put_text(&rq, CAPKM_A_FAULT_TEXT, "fallen off the bus");
+	d = talk(&self->nl, rq);
+	IDS(d, FAULT_CLIENTS, 2);
+	d = DUMP(&self->nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom },
+		 { CAPKM_A_RANGE_BUFFER, y });
+	IDS(d, RANGE_START, 0);
+	ASSERT_EQ(100, GET(d, 0, RANGE_END));
+	nl_nested(&cause, d->r[0].a[CAPKM_A_RANGE_CAUSE]);
+	ASSERT_EQ(CAPKM_KIND_DEVICE_FAULT, nl_number(&cause, CAPKM_A_FAILURE_KIND));
+	ASSERT_EQ(-79, (int)nl_number(&cause, CAPKM_A_FAILURE_CODE));
+	ASSERT_STREQ("fallen off the bus", nl_text(&cause, CAPKM_A_FAILURE_TEXT));
+	IDS(DUMP(&self->nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, b->domain },
+		 { U32(CAPKM_A_FAILURE_KIND), CAPKM_KIND_DEVICE_FAULT }),
+	    FAILURE_DOMAIN, b->domain);
+	t_is_tainted(b, z, 0, 100, CAPKM_KIND_DEVICE_FAULT);
+	/* Again: they have not renewed, nothing happens. */
+	IDS(talk(&self->nl, rq), FAULT_CLIENTS, 0);
+	t_kill(b);
+}
+
+/* ------------------------------------------------------------------ events */
+
+static void follow(struct nl *nl)
+{
+	if (setsockopt(nl->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nl->group,
+		       sizeof(nl->group)))
+		t_die("events: %s", strerror(errno));
+}
+
+/* Of one domain, those that are there. */
+struct events {
+	u_int64_t domain, last;		/* number */
+	unsigned int n, gaps, types[64];
+	u_int64_t lost;
+};
+
+static void count(void *ctx, const struct nl_attrs *attrs)
+{
+	struct events *e = ctx;
+	u_int64_t number = nl_number(attrs, CAPKM_A_EVENT_NUMBER);
+
+	if (nl_number(attrs, CAPKM_A_EVENT_DOMAIN) != e->domain)
+		return;
+	if (e->last && number <= e->last)
+		t_die("event %llu after %llu", (unsigned long long)number,
+		      (unsigned long long)e->last);
+	if (e->last && number != e->last + 1) {
+		e->gaps++;
+		e->lost += number - e->last - 1;
+	}
+	e->last = number;
+	if (e->n < ARRAY_SIZE(e->types))
+		e->types[e->n] = nl_number(attrs, CAPKM_A_EVENT_TYPE);
+	e->n++;
+}
+
+/* Reads what is there; how often something was lost. */
+static unsigned int drain(struct nl *nl, struct events *e)
+{
+	const struct timeval now = { .tv_usec = 1000 };
+	static char room[8192] __attribute__((aligned(8)));
+	const struct nlmsghdr *hdr = (const void *)room;
+	struct nl_answer a = { 0 };
+	unsigned int overruns = 0;
+	ssize_t n;
+
+	if (setsockopt(nl->fd, SOL_SOCKET, SO_RCVTIMEO, &now, sizeof(now)))
+		t_die("no time");
+	for (;;) {
+		n = recv(nl->fd, room, sizeof(room), 0);
+		if (n < 0 && errno == ENOBUFS) {
+			overruns++;
+			continue;
+		}
+		if (n < 0)
+			return overruns;
+		nl_message(&a, hdr, count, e);
+	}
+}
+
+TEST_F(netlink, events)
+{
+	struct events e = { .domain = self->a ? self->a->domain : 0 };
+	struct nl quiet;
+	u_int64_t w;
+
+	ONLY_KERNEL();
+	follow(&self->nl);
+	w = t_record(self->a, GPU | 1);
+	t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	t_written(self->a, C({ self->x, 0, 10 }));
+	t_end(self->a, GPU | 1);
+	t_seal(self->a, w);
+	ASSERT_EQ(0, drain(&self->nl, &e));
+	ASSERT_EQ(5, e.n);
+	ASSERT_EQ(0, e.gaps);
+	ASSERT_EQ(CAPKM_EVENT_WINDOW_PREPARED, e.types[0]);
+	ASSERT_EQ(CAPKM_EVENT_WINDOW_BEGUN, e.types[1]);
+	ASSERT_EQ(CAPKM_EVENT_FAILURE_MINTED, e.types[2]);
+	ASSERT_EQ(CAPKM_EVENT_FAILURE_PRUNED, e.types[3]);
+	ASSERT_EQ(CAPKM_EVENT_WINDOW_SEALED, e.types[4]);
+	/* Failures are no events for a session that has not asked for them. */
+	quiet = nl_open();
+	IDS(DUMP(&quiet, SESSION_GET, { CAPKM_A_SESSION_ID, self->a->session }),
+	    SESSION_EVENTS_UNREAD, 3);
+	nl_close(&quiet);
+}
+
+static void record_event(void *ctx, const struct nl_attrs *attrs)
+{
+	keep(ctx, attrs);
+}
+
+TEST_F(netlink, an_event)
+{
+	static struct dump d;
+	struct nl_answer a = { 0 };
+	u_int64_t w;
+
+	ONLY_KERNEL();
+	follow(&self->nl);
+	w = t_prepare(self->a, GPU | 3);
+	ASSERT_TRUE(nl_step(&self->nl, &a, record_event, &d));
+	ASSERT_EQ(1, d.n);
+	ASSERT_EQ(self->a->domain, GET(&d, 0, EVENT_DOMAIN));
+	ASSERT_EQ(self->a->session, GET(&d, 0, EVENT_SESSION));
+	ASSERT_EQ(w, GET(&d, 0, EVENT_WINDOW));
+	ASSERT_EQ(3, GET(&d, 0, EVENT_STREAM));
+	ASSERT_EQ(getpid(), GET(&d, 0, EVENT_PID));
+	ASSERT_EQ(0, GET(&d, 0, EVENT_FAILURE));
+	ASSERT_NE(0, GET(&d, 0, EVENT_TIME_NS));
+	ASSERT_EQ(t_domain_query(self->a).out_sequence, GET(&d, 0, EVENT_SEQUENCE));
+	ASSERT_EQ(1, *(const char *)nl_data(d.r[0].a[CAPKM_A_EVENT_DEVICE]));
+}
+
+/* A reader who is too slow loses, knows it, and can count it. */
+TEST_F(netlink, lost_events)
+{
+	struct events e = { .domain = self->a ? self->a->domain : 0 };
+	int room = 8192;
+
+	ONLY_KERNEL();
+	ASSERT_EQ(0, setsockopt(self->nl.fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)));
+	follow(&self->nl);
+	for (int i = 0; i < 2000; i++) {
+		taint_byte(self->a, self->x, 0);	/* minted, and the last one pruned */
+	}
+	ASSERT_LE(1, drain(&self->nl, &e));
+	ASSERT_LT(e.n, 3999);
+	t_prepare(self->a, 1);
+	ASSERT_EQ(0, drain(&self->nl, &e));
+	ASSERT_EQ(4000, e.n + e.lost);
+	ASSERT_EQ(4000, e.last);
+}
+
+/* Another namespace hears nothing, whoever listens there. */
+TEST_F(netlink, elsewhere)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0;
+	int pid, status, up[2], down[2];
+	char c;
+
+	ONLY_KERNEL();
+	ASSERT_EQ(0, pipe(up) || pipe(down));
+	pid = fork();
+	if (!pid) {
+		struct events e = { .domain = dom };
+		struct nl nl;
+
+		if (unshare(CLONE_NEWNET))
+			_exit(2);
+		nl = nl_open();
+		/* Dumps are given there, too. */
+		if (DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, dom })->n != 1)
+			_exit(3);
+		follow(&nl);
+		if (write(up[1], "", 1) != 1 || read(down[0], &c, 1) != 1)
+			_exit(4);
+		_exit(drain(&nl, &e) || e.n ? 5 : 0);
+	}
+	ASSERT_EQ(1, read(up[0], &c, 1));
+	follow(&self->nl);
+	t_prepare(self->a, 1);
+	{
+		struct events e = { .domain = dom };
+
+		drain(&self->nl, &e);
+		ASSERT_EQ(1, e.n);
+	}
+	ASSERT_EQ(1, write(down[1], "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+TEST_HARNESS_MAIN
