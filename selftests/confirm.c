@@ -158,6 +158,263 @@ TEST_F(confirm, replay)
 	ASSERT_FALSE(is_dirty(self->a, self->p));
 }
 
+/* ------------------------------------------- what a replay may have written */
+
+/* A graph that was seen to be given the claims, and writes nothing. */
+static u_int64_t seeing(struct cl *cl, unsigned int flags, const struct capkm_claim *seen,
+			size_t n)
+{
+	u_int64_t w = t_record_(cl, STREAM);
+
+	if (t_try_record(cl, w, CAPKM_WINDOW_RECORD_F_SEEN, NULL, 0, seen, n))
+		t_die("WINDOW_RECORD");
+	t_end_(cl, STREAM);
+	return t_seal_(cl, w, flags);
+}
+#define seeing(...) (T_AT, seeing(__VA_ARGS__))
+
+/* It is unconfirmed, and what others have there stays. */
+TEST_F(confirm, seen)
+{
+	u_int64_t g = seeing(self->a, 0, C({ self->x, 10, 20 }, { self->p, 0, 10 })), n;
+
+	t_write_enqueued(self->b, STREAM, C({ self->x, 0, 40 }));
+	n = t_domain_query(self->b).out_sequence;
+	t_replay_enqueued(self->a, g, OTHER);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(0, 40, self->b),
+		     UNCONFIRMED(10, 20, self->a));
+	ASSERT_EQ(1, t_slot(self->a, OTHER).out_unconfirmed);
+	t_is_clean(self->b, self->x, 0, 100);
+	ASSERT_TRUE(is_dirty(self->a, self->p));
+	t_is_pending(self->a, self->p, 50, 60);
+	/* Nobody knows whether it was written. */
+	ASSERT_EQ(CAPKM_STALE, t_check_flags(self->b, CAPKM_CHECK_F_WRITTEN, n,
+					     C({ self->x, 10, 20 })).result);
+	t_confirm(self->b, STREAM);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(10, 20, self->a));
+	t_is_confirmed(self->b, self->x, 0, 10);
+	ASSERT_EQ(self->a->session, t_is_pending(self->b, self->x, 0, 100).session);
+	t_confirm(self->a, STREAM);
+	t_is_pending(self->b, self->x, 0, 100);
+	ASSERT_TRUE(is_dirty(self->a, self->p));
+	t_confirm(self->a, OTHER);
+	t_no_ranges(self->b, self->x);
+	ASSERT_FALSE(is_dirty(self->a, self->p));
+	/* Finished: nothing is left. */
+	t_replay(self->a, g, OTHER);
+	t_no_ranges(self->b, self->x);
+	ASSERT_FALSE(is_dirty(self->a, self->p));
+}
+
+/* What the slot itself had not confirmed there is said anew, and so they do not pile up. */
+TEST_F(confirm, seen_again)
+{
+	u_int64_t g = seeing(self->a, CAPKM_WINDOW_SEAL_F_NO_INPUTS,
+			     C({ self->x, 10, 20 }, { self->x, 15, 30 }));
+	u_int64_t n = t_write_enqueued(self->a, OTHER, C({ self->x, 0, 100 })), s;
+
+	t_write_enqueued(self->a, STREAM, C({ self->x, 90, 100 }));
+	for (int i = 0; i < 1000; i++) {
+		t_replay_enqueued(self->a, g, OTHER);
+		/* Who writes in the middle of it leaves two parts. */
+		t_write(self->b, 1, C({ self->x, 12, 13 }));
+	}
+	t_replay_enqueued(self->a, g, OTHER);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(0, 10, self->a),
+		     UNCONFIRMED(10, 20, self->a), UNCONFIRMED(15, 30, self->a),
+		     UNCONFIRMED(30, 90, self->a), UNCONFIRMED(90, 100, self->a));
+	ASSERT_EQ(5, t_domain_query(self->b).out_unconfirmed);
+	ASSERT_EQ(5, t_domain_query(self->b).out_claims);
+	t_confirm_to(self->a, OTHER, n);
+	t_is_confirmed(self->b, self->x, 0, 10);
+	t_is_confirmed(self->b, self->x, 30, 90);
+	t_is_pending(self->b, self->x, 10, 11);
+	t_is_pending(self->b, self->x, 29, 30);
+	/* A later one takes its bytes out, also if it was open before the last replay. */
+	s = t_enter(self->b, 1, NO_CLAIMS, C({ self->x, 10, 15 }));
+	t_exit(self->b, s);
+	s = t_enter(self->b, 1, NO_CLAIMS, C({ self->x, 15, 20 }));
+	t_replay_enqueued(self->a, g, OTHER);
+	t_exit(self->b, s);
+	t_is_pending(self->b, self->x, 15, 20);
+	t_confirm(self->a, OTHER);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(90, 100, self->a));
+}
+
+/* Written and seen: it counts as written. */
+TEST_F(confirm, written_and_seen)
+{
+	u_int64_t w = t_record(self->a, STREAM), g;
+
+	t_exit(self->a, t_enter(self->a, STREAM, NO_CLAIMS, C({ self->x, 0, 20 })));
+	ASSERT_EQ(0, t_try_record(self->a, w, CAPKM_WINDOW_RECORD_F_SEEN, NO_CLAIMS,
+				  C({ self->x, 10, 30 })));
+	t_end(self->a, STREAM);
+	g = t_seal(self->a, w);
+	t_write_enqueued(self->b, STREAM, C({ self->x, 0, 100 }));
+	t_replay_enqueued(self->a, g, OTHER);
+	t_ranges_are(self->b, self->x, UNCONFIRMED(0, 20, self->a),
+		     UNCONFIRMED(10, 30, self->a), UNCONFIRMED(20, 100, self->b));
+}
+
+/* The context is lost before it is confirmed, or the process. */
+TEST_F(confirm, seen_and_fault)
+{
+	u_int64_t g = seeing(self->a, CAPKM_WINDOW_SEAL_F_NO_INPUTS,
+			     C({ self->x, 10, 30 })), before, f;
+	u_int64_t q = t_buffer_on(self->a, GPU2, 10, 0);
+	u_int64_t h = seeing(self->a, 0, C({ q, 0, 1 }));
+
+	before = t_taint(self->b, "before", C({ self->x, 0, 20 }));
+	t_replay_enqueued(self->a, g, OTHER);
+	t_replay_enqueued(self->a, h, OTHER);
+	/* It releases nothing. */
+	t_is_failed(self->b, self->x, 10, 20, before);
+	t_is_clean(self->b, self->x, 20, 30);
+	f = t_fault(self->a, STREAM, "Xid 79");
+	ASSERT_EQ(CAPKM_KIND_DEVICE_FAULT, t_is_failed(self->b, self->x, 20, 30, f).kind);
+	t_ranges_are(self->b, self->x, FAILED(0, 20, before), FAILED(10, 30, f));
+	t_is_clean(self->b, self->x, 30, 100);
+	/* Through that slot, wherever it is, and as a whole */
+	t_is_failed(self->a, q, 0, 10, f);
+	ASSERT_EQ(0, t_domain_query(self->b).out_unconfirmed);
+}
+
+TEST_F(confirm, seen_and_death)
+{
+	struct cl *keeper = t_second(self->a);
+	u_int64_t g = seeing(self->a, 0, C({ self->x, 10, 20 }, { self->p, 0, 1 }));
+	u_int64_t h = seeing(self->a, 0, C({ self->x, 40, 50 }));
+	u_int64_t session = self->a->session;
+	struct capkm_report r;
+
+	t_replay(self->a, h, STREAM);
+	t_replay_enqueued(self->a, g, OTHER);
+	/* What the graph did is remembered when it is gone. */
+	ASSERT_EQ(0, t_destroy(self->a, g));
+	ASSERT_TRUE(is_dirty(self->a, self->p));
+	t_kill(self->a);
+	self->a = keeper;
+	r = t_is_tainted(self->b, self->x, 0, 100, CAPKM_KIND_UNCONFIRMED);
+	ASSERT_EQ(10, r.start);
+	ASSERT_EQ(20, r.end);
+	ASSERT_EQ(session, r.session);
+	t_is_clean(self->b, self->x, 20, 100);
+	t_is_failed(keeper, self->p, 0, 100, r.failure);
+}
+
+/* A buffer that becomes shared, before it is replayed or under the replay. */
+TEST_F(confirm, seen_and_exported)
+{
+	u_int64_t q = t_buffer_on(self->a, GPU, 100, 0);
+	u_int64_t g = seeing(self->a, 0, C({ self->p, 10, 20 })), n;
+	u_int64_t h = seeing(self->a, 0, C({ q, 10, 20 }, { q, 30, 40 }));
+
+	t_replay_enqueued(self->a, g, OTHER);
+	n = t_slot(self->a, OTHER).out_sequence;
+	ASSERT_EQ(0, t_export(self->a, self->p));
+	t_ranges_are(self->a, self->p, UNCONFIRMED(0, 100, self->a));
+	t_confirm_to(self->a, OTHER, n);
+	t_no_ranges(self->a, self->p);
+	t_replay_begin(self->a, h, OTHER);
+	ASSERT_EQ(0, t_export(self->a, q));
+	ASSERT_EQ(0, t_replay_end_enqueued(self->a, h));
+	t_ranges_are(self->a, q, UNCONFIRMED(10, 20, self->a),
+		     UNCONFIRMED(30, 40, self->a));
+	t_confirm(self->a, OTHER);
+	t_no_ranges(self->a, q);
+}
+
+/* Past the limit of a slot it widens as what was written does. */
+TEST(seen_widens)
+{
+	struct cl *a = t_client();
+	u_int64_t x, g;
+
+	t_domain_limit(a, CAPKM_LIMIT_UNCONFIRMED, 4);
+	x = t_shared(a, 1000);
+	g = seeing(a, 0, C({ x, 0, 1 }, { x, 2, 3 }, { x, 4, 5 }, { x, 6, 7 }, { x, 8, 9 }));
+	for (int i = 0; i < 3; i++) {
+		t_replay_enqueued(a, g, STREAM);
+		ASSERT_EQ(1, t_slot(a, STREAM).out_unconfirmed);
+		t_ranges_are(a, x, UNCONFIRMED(0, 1000, a));
+	}
+	t_confirm(a, STREAM);
+	t_no_ranges(a, x);
+	t_close(a);
+	t_no_leaks();
+}
+
+/* Its begin asks for the ranges that its end may add. */
+TEST(seen_ranges)
+{
+	struct cl *a = t_client();
+	u_int64_t x, g, h;
+
+	t_domain_limit(a, CAPKM_LIMIT_RANGES, 5);
+	x = t_shared(a, 100);
+	g = seeing(a, 0, C({ x, 0, 1 }, { x, 2, 3 }, { x, 4, 5 }));
+	h = seeing(a, 0, C({ x, 10, 11 }, { x, 12, 13 }, { x, 14, 15 }));
+	t_replay_begin(a, g, STREAM);
+	T_REFUSED(a, -ENOSPC, t_try_replay(a, h, OTHER).rc);
+	ASSERT_EQ(0, t_replay_end(a, g, NULL));
+	t_replay_begin(a, h, OTHER);
+	ASSERT_EQ(0, t_replay_end_enqueued(a, h));
+	T_REFUSED(a, -ENOSPC, t_try_replay(a, g, STREAM).rc);
+	t_confirm(a, OTHER);
+	t_replay(a, g, STREAM);
+	t_close(a);
+	t_no_leaks();
+}
+
+#define SPANS	100u
+
+/* Memory is bought at the begin, whatever is to be split; the end takes none. */
+TEST(seen_without_memory)
+{
+	struct capkm_claim c[SPANS];
+	bool over = false;
+
+	if (!t_embedded())
+		SKIP(return, "needs the library's allocator");
+	for (unsigned int n = 1; !over; n++) {
+		struct cl *a = t_client();
+		u_int64_t x, p, g;
+		char *before;
+		int rc;
+
+		t_domain(a);
+		x = t_shared(a, 4 * SPANS);
+		p = t_buffer(a, 4 * SPANS);
+		for (unsigned int i = 0; i < SPANS; i++)
+			c[i] = (struct capkm_claim){ i % 2 ? x : p, 4 * i + 1, 4 * i + 3 };
+		g = seeing(a, 0, c, SPANS);
+		t_write_enqueued(a, STREAM, C({ x, 0, 4 * SPANS }, { p, 0, 10 }));
+		before = t_dump(a);
+		capkm_test_fail_alloc(n);
+		rc = t_try_replay(a, g, STREAM).rc;
+		capkm_test_fail_alloc(0);
+		over = !rc;
+		if (rc) {
+			ASSERT_EQ(-ENOMEM, rc);
+			t_unchanged(a, before);
+			t_replay_begin(a, g, STREAM);
+		} else {
+			ASSERT_GT(n, 1);
+			free(before);
+		}
+		ASSERT_EQ(0, t_export(a, p));
+		capkm_test_fail_alloc(1);
+		ASSERT_EQ(0, t_replay_end_enqueued(a, g));
+		capkm_test_fail_alloc(0);
+		/* Half of the spans, what is around them, and the other buffer. */
+		ASSERT_EQ(SPANS / 2 + SPANS / 2 + 1 + SPANS / 2 + 1,
+			  t_slot(a, STREAM).out_unconfirmed);
+		t_close(a);
+	}
+	t_no_leaks();
+}
+
 /* Up to the sequence that was sampled, and on that slot */
 TEST_F(confirm, up_to)
 {

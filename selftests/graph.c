@@ -389,7 +389,7 @@ TEST_F(graph, seen)
 	t_is_failed(self->a, self->out, 0, 50, f);
 	t_is_clean(self->a, self->b, 0, 30);
 	t_written(self->a, C({ self->b, 0, 100 }));
-	/* Not in progress while it runs: it was only seen. */
+	/* Not in progress while it runs: it is not known to be written. */
 	t_replay_begin(self->a, g, 1);
 	t_is_clean(self->a, self->b, 0, 100);
 	f = t_taint(self->a, "during", C({ self->b, 35, 45 }));

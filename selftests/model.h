@@ -570,17 +570,29 @@ static inline void m_share(struct model *m, int b, uint64_t t)
 }
 
 /*
- * A scope or a replay was left well on a slot, and what it wrote there, of which
- * there is something, is not confirmed.
+ * A scope or a replay was left well on a slot, and what it wrote or may have written
+ * there, of which there is something, is not confirmed.
  */
 static inline void m_enqueued(struct model *m, int client, int slot,
-			      const uint64_t *writes, uint64_t t)
+			      const uint64_t *writes, const uint64_t *maybe,
+			      uint64_t enter, uint64_t t)
 {
 	struct m_slot *s = &m->client[client].slot[slot];
 
 	for (int b = 0; b < M_BUFFERS; b++)
-		if (writes[b] && !m->buffer[b].shared)
+		if ((writes[b] || maybe[b]) && !m->buffer[b].shared)
 			m->buffer[b].written = t;
+	/* What may be written over stays, but the same slot says it anew. */
+	M_FOR_EACH(b, i, m->buffer[b].shared ? maybe[b] & ~writes[b] : 0) {
+		struct m_byte *byte = &m->buffer[b].byte[i];
+
+		for (int j = byte->n - 1; j >= 0; j--)
+			if (byte->c[j].what == M_UNCONFIRMED &&
+			    byte->c[j].ref == client * M_PLACES + slot &&
+			    byte->c[j].date < enter)
+				m_remove(byte, j);
+		m_add(byte, M_UNCONFIRMED, client * M_PLACES + slot, t, t);
+	}
 	M_FOR_EACH(b, i, m->buffer[b].shared ? writes[b] : 0)
 		m_add(&m->buffer[b].byte[i], M_UNCONFIRMED, client * M_PLACES + slot, t, t);
 	if (!s->first)
@@ -876,6 +888,7 @@ static inline void m_exit(struct model *m, int s, int failure, bool complete, ui
 	int window = scope->window;
 	bool well = failure == M_NONE, records = well && window != M_NONE;
 	uint64_t writes[M_BUFFERS], any = 0;
+	static const uint64_t nothing[M_BUFFERS];
 
 	for (int b = 0; b < M_BUFFERS; b++)
 		any |= writes[b] = m_bytes(&scope->writes, b);
@@ -897,7 +910,7 @@ static inline void m_exit(struct model *m, int s, int failure, bool complete, ui
 		m_doom(m, window);
 	}
 	if (well && !records && !complete && any)
-		m_enqueued(m, scope->client, scope->slot, writes, t);
+		m_enqueued(m, scope->client, scope->slot, writes, nothing, scope->enter, t);
 	m->client[scope->client].slot[scope->slot].sequence = t;
 	m->client[scope->client].slot[scope->slot].skipped = t;
 	scope->used = false;
@@ -934,9 +947,10 @@ static inline void m_replay_end(struct model *m, int g, int failure, bool comple
 				t);
 	}
 	for (int b = 0; b < M_BUFFERS; b++)
-		any |= graph->writes[b];
+		any |= graph->writes[b] | graph->seen[b];
 	if (well && !complete && any)
-		m_enqueued(m, graph->client, graph->slot, graph->writes, t);
+		m_enqueued(m, graph->client, graph->slot, graph->writes, graph->seen,
+			   graph->enter, t);
 	m->client[graph->client].slot[graph->slot].sequence = t;
 	m->client[graph->client].slot[graph->slot].skipped = t;
 	graph->replaying = false;

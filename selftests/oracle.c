@@ -1272,7 +1272,7 @@ static int first_stale(const struct oracle *o, const struct m_range *r, u_int64_
 	return M_NONE;
 }
 
-/* The session wrote the byte, and has not confirmed it. */
+/* The session wrote the byte, or may have, and has not confirmed it. */
 static bool is_pending_of(const struct oracle *o, int b, int at, u_int64_t session)
 {
 	const struct m_byte *byte = &o->m.buffer[b].byte[at];
@@ -2124,10 +2124,10 @@ static bool op_replay_end(struct oracle *o)
 	EXPECT_RC(o, t_call(o->user[graph->client].cl, CAPKM_NR_GRAPH_REPLAY_END, &a), 0,
 		  "GRAPH_REPLAY_END");
 	o->now->more = a.out_failure;
-	any = any_masks(graph->writes);
+	any = any_masks(graph->writes) || (!complete && any_masks(graph->seen));
 	f = graph->fault;
 	if (failed || f != M_NONE)
-		any |= any_masks(graph->seen);
+		any = any || any_masks(graph->seen);
 	if (failed)
 		f = any ? new_failure(o, a.out_failure, CAPKM_KIND_DRIVER,
 				      "GRAPH_REPLAY_END") : m_new_failure(&o->m, 0);

@@ -120,7 +120,7 @@ static u64 dirty_tick(const struct buffer *b)
 
 	link_for_each(l, &b->uses) {
 		use = link_entry(l, struct use, sib);
-		if (use->graph && use->writes.count)
+		if (use->graph && use->writes.count + use->seen.count)
 			tick = max(tick, use->graph->dirty);
 	}
 	return tick;

@@ -62,10 +62,10 @@ void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports)
 	/* Its buffers can no longer ask it what its replays did to them. */
 	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
 		use = use_of(node);
-		if (use->writes.count + use->seen.count)
-			use->buffer->sequence = max(use->buffer->sequence,
-						    g->touched);
-		if (use->writes.count && !use->buffer->shared)
+		if (!(use->writes.count + use->seen.count))
+			continue;
+		use->buffer->sequence = max(use->buffer->sequence, g->touched);
+		if (!use->buffer->shared)
 			use->buffer->dirty = max(use->buffer->dirty, g->dirty);
 	}
 	g->touched = 0;
@@ -184,9 +184,30 @@ static void clear_busy(struct graph *g)
 		clear_writes(g, link_entry(l, struct use, busy));
 }
 
+/*
+ * It may have written what it was seen to be given, or not: what others have
+ * there stays. Its slot's own older claims say nothing that the new ones do not,
+ * so that replays do not pile them up.
+ */
+static void unconfirm_seen(struct graph *g, struct use *use)
+{
+	struct target t = { .buffer = use->buffer };
+	struct span *s;
+	u32 n = 0;
+
+	range_for_each(s, &use->seen) {
+		t.start = s->start;
+		t.end = s->end;
+		ck_taint_clear_unconfirmed(&t, g->slot, g->enter, &g->stock);
+		ck_taint_add_unconfirmed(&t, g->slot, &g->stock);
+		if (!(++n % 64))
+			host_relax();
+	}
+}
+
 /* What is kept by range of shared and fresh buffers: who wrote, is it finished. */
-static void track_writes(struct graph *g, struct use *use, bool complete,
-			 u64 tick)
+static void track_use(struct graph *g, struct use *use, bool complete,
+		      u64 tick)
 {
 	struct target t = { .buffer = use->buffer };
 	struct slot *slot = g->slot;
@@ -205,7 +226,10 @@ static void track_writes(struct graph *g, struct use *use, bool complete,
 			host_relax();
 	}
 	use->writers_paid = false;
-	if (!complete && t.buffer->shared && use->writes.count)
+	if (complete || !t.buffer->shared)
+		return;
+	unconfirm_seen(g, use);
+	if (use->writes.count + use->seen.count)
 		ck_taint_widen(t.buffer, slot, tick, &g->stock);
 }
 
@@ -214,13 +238,12 @@ static void succeed(struct graph *g, bool complete, u64 tick)
 	struct link *l;
 
 	clear_busy(g);
-	if (!complete && g->writes) {
+	if (!complete && g->writes + g->seen) {
 		g->dirty = tick;
 		ck_slot_dirtied(g->slot, tick);
 	}
 	link_for_each(l, &g->tracked)
-		track_writes(g, link_entry(l, struct use, tracked), complete,
-			     tick);
+		track_use(g, link_entry(l, struct use, tracked), complete, tick);
 }
 
 struct need ck_graph_need(u64 claims, u64 buffers)
@@ -366,7 +389,7 @@ struct beginning {
 	struct array *reports;
 	struct graph *graph;
 	struct slot *slot;
-	u64 tracked;		/* claims on shared and fresh buffers */
+	u64 paid;		/* ranges that its end may add */
 	struct fault fault;
 	struct target bad;	/* bad.buffer NULL if all inputs are good */
 };
@@ -444,17 +467,22 @@ static int replay_need(struct beginning *b, struct need *need)
 	const u64 max = c->domain->limit[CAPKM_LIMIT_RANGES];
 	const struct link *l;
 	struct use *use;
+	u64 writes = 0;
 	int err;
 
 	*need = base_need(g);
 	if (b->bad.buffer || b->slot->device->faulted)
 		need->n[STOCK_SKIP] = 1 + g->uses.count / SKIP_PRODUCED;
-	b->tracked = 0;
-	link_for_each(l, &g->tracked)
-		b->tracked += link_entry(l, struct use, tracked)->writes.count;
-	/* An unconfirmed claim for each, of the base, and a writer. */
-	need->n[STOCK_CLAIM] += 2 * b->tracked;
-	err = b->tracked ? ck_domain_room(c, 3 * b->tracked) : 0;
+	b->paid = 0;
+	link_for_each(l, &g->tracked) {
+		use = link_entry(l, struct use, tracked);
+		writes += use->writes.count;
+		b->paid += use->writes.count + use->seen.count;
+	}
+	/* An unconfirmed claim for each, of the base, and for a write its writer. */
+	need->n[STOCK_CLAIM] += 2 * writes;
+	b->paid += 2 * writes;
+	err = b->paid ? ck_domain_room(c, b->paid) : 0;
 	if (err)
 		return err;
 	link_for_each(l, &g->busy) {
@@ -590,7 +618,7 @@ static void begin(struct beginning *b)
 	g->stream = b->arg->place.stream;
 	g->failure = ck_failure_new(d, &g->stock);
 	d->replaying++;
-	g->paid = 3 * b->tracked;
+	g->paid = b->paid;
 	d->paid += g->paid;
 	link_for_each(l, &g->tracked)
 		link_entry(l, struct use, tracked)->writers_paid = true;

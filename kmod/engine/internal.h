@@ -289,10 +289,14 @@ void ck_taint_score(const struct target *t, u64 before, struct stock *st);
 /* The open claim becomes an unconfirmed one of @slot, stays where it is. */
 void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
 			struct stock *st);
+/* Unconfirmed claims of @slot dated before @before go, no others. */
+void ck_taint_clear_unconfirmed(const struct target *t, struct slot *slot,
+				u64 before, struct stock *st);
 /*
- * An unconfirmed claim of what a replay wrote, or of a buffer's private past. It
- * is dated now, whenever that was: scopes that are open have not paid for the
- * splits of older claims. It is confirmed with the slot's last exit.
+ * An unconfirmed claim of what a replay wrote or may have written, or of a
+ * buffer's private past. It is dated now, whenever that was: scopes that are open
+ * have not paid for the splits of older claims. It is confirmed with the slot's
+ * last exit.
  */
 void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
 			      struct stock *st);
@@ -392,7 +396,7 @@ struct domain {
 	struct id_map buffers, windows, scopes, graphs, failures, streams;
 	u64 stamp;			/* of the last check */
 	u64 claims;
-	u64 paid;			/* claims in the stocks of open scopes */
+	u64 paid;			/* claims in the stocks of open scopes, replays */
 	u64 unconfirmed;		/* of these claims */
 	u64 writers;			/* ranges of buffer->writers */
 	u64 orphans;

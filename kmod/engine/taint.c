@@ -188,11 +188,12 @@ void ck_taint_score(const struct target *t, u64 before, struct stock *st)
 }
 
 /*
- * @w: only its recorded claims, or NULL for all dated ones. What a cut leaves
- * lies outside of the range, so that the next claim is known before.
+ * @w: only its recorded claims; @slot: only its unconfirmed ones; both NULL for
+ * all dated ones. What a cut leaves lies outside of the range, so that the next
+ * claim is known before.
  */
-static void clear(const struct target *t, const struct window *w, u64 before,
-		  struct stock *st)
+static void clear(const struct target *t, const struct window *w,
+		  const struct slot *slot, u64 before, struct stock *st)
 {
 	struct claim *c, *n;
 	u32 steps = 0;
@@ -203,19 +204,27 @@ static void clear(const struct target *t, const struct window *w, u64 before,
 			host_relax();
 		if (w && (c->state != CLAIM_RECORDED || c->window != w))
 			continue;
+		if (slot && (c->state != CLAIM_UNCONFIRMED || c->slot != slot))
+			continue;
 		cut(c, t->start, t->end, st);
 	}
 }
 
 void ck_taint_clear(const struct target *t, u64 before, struct stock *st)
 {
-	clear(t, NULL, before, st);
+	clear(t, NULL, NULL, before, st);
 }
 
 void ck_taint_clear_recorded(const struct target *t, struct window *w,
 			     u64 before, struct stock *st)
 {
-	clear(t, w, before, st);
+	clear(t, w, NULL, before, st);
+}
+
+void ck_taint_clear_unconfirmed(const struct target *t, struct slot *slot,
+				u64 before, struct stock *st)
+{
+	clear(t, NULL, slot, before, st);
 }
 
 /* Do only claims of the same failure have bytes of @c? */
@@ -272,7 +281,7 @@ void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
 	c->enter = enter;
 	/* Tagged first: what is cleared may be the same failure's last claim. */
 	c->carrier = ck_failure_tag(b->domain, f, b, st);
-	clear(t, NULL, enter, st);
+	clear(t, NULL, NULL, enter, st);
 	fuse(c, st);
 	insert(c);
 }
@@ -287,7 +296,7 @@ void ck_taint_whole(struct buffer *b, struct failure *f, u64 tick)
 	struct claim *c;
 
 	ck_failure_pin(f);
-	clear(&all, NULL, tick, NULL);
+	clear(&all, NULL, NULL, tick, NULL);
 	c = b->spare_claim;
 	host_check(c && b->spare_carrier);
 	b->spare_claim = NULL;
@@ -409,8 +418,8 @@ void ck_taint_confirm(struct slot *slot, u64 sequence, bool exported,
 }
 
 /*
- * Nothing older is left on their bytes, the exits have seen to that, so that the
- * claims stay where they are.
+ * The claims stay where they are. What is older on their bytes has gone at the
+ * exits, or has to stay, as that of a replay which may not have written them.
  */
 void ck_taint_unconfirmed_failed(struct slot *slot)
 {

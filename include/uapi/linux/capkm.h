@@ -159,7 +159,8 @@ enum capkm_nr {
  *	WINDOW_JOIN: the driver has merged two windows: both are doomed.
  *	REFUSE: it must not be done now
  * @CAPKM_PENDING: CHECK with %CAPKM_CHECK_F_CONFIRMED: all clean, but some byte's
- *	last writer has not been confirmed; the reports say which and who
+ *	last writer has not been confirmed, or a replay that may have written it;
+ *	the reports say which and who
  * @CAPKM_STALE: CHECK with %CAPKM_CHECK_F_WRITTEN: all clean, but some byte was
  *	not written since the given sequence; the reports say which
  */
@@ -867,7 +868,7 @@ struct capkm_range {
 #define CAPKM_RANGE_FAILED	1	/* carries failure @id */
 #define CAPKM_RANGE_OPEN	2	/* scope @id is writing it */
 #define CAPKM_RANGE_RECORDED	3	/* window @id recorded a write of it */
-#define CAPKM_RANGE_UNCONFIRMED	4	/* session @id wrote it, not confirmed yet */
+#define CAPKM_RANGE_UNCONFIRMED	4	/* session @id wrote it, or may have; not confirmed */
 
 /**
  * struct capkm_writer - who wrote a range well, last
@@ -1226,7 +1227,8 @@ struct capkm_window_record {
 };
 /*
  * The graph was merely seen to be given the buffers of @writes: checked before
- * a replay, tainted when it fails, never released by its success.
+ * a replay, tainted when it fails, never released by its success. A replay may
+ * have written them: until it is confirmed, they are not.
  */
 #define CAPKM_WINDOW_RECORD_F_SEEN	(1u << 0)
 #define CAPKM_WINDOW_RECORD_F_ALL	(1u << 0)
@@ -1639,8 +1641,8 @@ struct capkm_scope_exit {
  * @out_error_index: on ENOENT and EINVAL: which claim
  * @out_result: the first of these that holds: %CAPKM_TAINTED, %CAPKM_PENDING,
  *	%CAPKM_STALE, %CAPKM_CHANGED, else %CAPKM_CLEAN
- * @out_unconfirmed: claims with a byte whose last writer has not been confirmed,
- *	if the answer is not %CAPKM_TAINTED. Also without F_CONFIRMED
+ * @out_unconfirmed: claims with a byte that would make it %CAPKM_PENDING, if the
+ *	answer is not %CAPKM_TAINTED. Also without F_CONFIRMED
  * @out_sequence: the domain's sequence now
  *
  * Each claim is judged by its first byte that cannot be trusted. Needs right
@@ -1774,7 +1776,8 @@ struct capkm_graph_replay_begin {
 /**
  * struct capkm_graph_replay_end - ioctl(CAPKM_IOC_GRAPH_REPLAY_END)
  * @size: sizeof(struct capkm_graph_replay_end)
- * @flags: CAPKM_SCOPE_EXIT_F_*
+ * @flags: CAPKM_SCOPE_EXIT_F_*; without F_COMPLETE what the graph writes, and what
+ *	it was seen to be given, is unconfirmed
  * @graph: a graph that is being replayed
  * @kind: with F_FAILED: enum capkm_kind of the caller; else 0
  * @code: with F_FAILED: the caller's code; else 0

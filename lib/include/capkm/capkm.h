@@ -570,8 +570,8 @@ struct capkm_cause {
  * @reports_len: its length
  * @out_reports: reports that there are; those beyond the array are lost
  * @out_result: enum capkm_result
- * @out_unconfirmed: of a check: claims with a byte whose last writer has not been
- *	confirmed, if none is tainted
+ * @out_unconfirmed: of a check: claims with a byte that somebody wrote, or may have
+ *	written, who has not been confirmed, if none is tainted
  * @out_sequence: the domain's sequence, for capkm_check_unchanged()
  */
 struct capkm_answer {

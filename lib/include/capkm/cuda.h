@@ -876,7 +876,8 @@ CAPKM_API int capkm_cuda_body_begin(struct capkm_cuda *cuda,
  * capkm_cuda_graph_abort() gives a body up, and so dooms the parent.
  *
  * A replay may run the body, or not, or several times. So what it wrote counts as seen:
- * checked before a replay, tainted when it fails, never released by its success.
+ * checked before a replay, tainted when it fails, never released by its success, and
+ * unconfirmed until the replay is known to be done.
  *
  * Return: 0; -EINVAL (no body is captured on the stream), see capkm_cuda_graph_end()
  */
