@@ -223,6 +223,57 @@ TEST_F(bridge, failed_replay)
 	c_is_clean(g, from);
 }
 
+/* What it writes of shared memory is not known to be done before somebody has waited. */
+TEST_F(bridge, pending_until_done)
+{
+	G;
+	uint64_t m = b_shared(g, s, 50), from = c_new(g, s, 5), graph;
+
+	NEEDS_BODIES();
+	c_record(g, s);
+	begin_if(g, s, 1, t);
+	c_copy(g, t, m, from);
+	end_body(g, t);
+	graph = c_end(g, s);
+	c_sync(g, s);
+	b_is_confirmed(g, m);
+	for (int i = 0; i < 3; i++) {
+		c_replay(g, s, graph);
+		b_is_pending(g, m);
+		ASSERT_EQ(1, b_domain(g).out_unconfirmed);
+	}
+	c_is_clean(g, m);
+	c_sync(g, t);
+	b_is_pending(g, m);
+	c_sync(g, s);
+	b_is_confirmed(g, m);
+	c_holds(m, 5);
+}
+
+/* The context is lost in the body: what it may have written is tainted. */
+TEST_F(bridge, bad_address_in_a_body)
+{
+	G;
+	uint64_t m = b_shared(g, s, 50), bad = b_shared(g, s, 6), other = b_shared(g, s, 7);
+	struct capkm_report r;
+	uint64_t graph;
+
+	NEEDS_BODIES();
+	c_record(g, s);
+	begin_if(g, s, 1, t);
+	c_inc(g, t, m);
+	c_bad(g, t, bad);
+	end_body(g, t);
+	graph = c_end(g, s);
+	c_sync(g, s);
+	c_replay(g, s, graph);
+	REFUSED(-EREMOTEIO, capkm_cuda_stream_sync(g->b, s, &err));
+	r = c_is_tainted(g, m, CAPKM_KIND_DEVICE_FAULT);
+	ASSERT_EQ(700, r.code);
+	ASSERT_EQ(r.failure, c_is_tainted(g, bad, CAPKM_KIND_DEVICE_FAULT).failure);
+	c_is_clean(g, other);
+}
+
 /*
  * What the body reads from outside is an input of the graph. A replay that is skipped has
  * not written what the body writes: that stays what it was.
