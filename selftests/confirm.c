@@ -257,6 +257,49 @@ TEST_F(confirm, written_and_seen)
 		     UNCONFIRMED(10, 30, self->a), UNCONFIRMED(20, 100, self->b));
 }
 
+/* While a replay is open it may be writing that: not in progress, and not confirmed. */
+TEST_F(confirm, seen_while_open)
+{
+	u_int64_t g = seeing(self->a, 0, C({ self->x, 10, 20 }, { self->p, 0, 10 }));
+	u_int64_t h = seeing(self->a, 0, C({ self->x, 15, 30 }));
+	struct capkm_report r;
+
+	t_write_enqueued(self->b, STREAM, C({ self->x, 18, 19 }));
+	t_replay_begin(self->a, g, OTHER);
+	t_is_clean(self->b, self->x, 0, 100);
+	r = t_is_pending(self->b, self->x, 0, 100);
+	ASSERT_EQ(10, r.start);
+	ASSERT_EQ(20, r.end);
+	ASSERT_EQ(g, r.graph);
+	ASSERT_EQ(self->a->session, r.session);
+	ASSERT_EQ(t_pid(self->a), r.pid);
+	ASSERT_EQ(self->b->session, t_is_pending(self->b, self->x, 18, 30).session);
+	ASSERT_EQ(1, t_check(self->b, C({ self->x, 0, 11 })).unconfirmed);
+	t_is_confirmed(self->b, self->x, 0, 10);
+	t_is_confirmed(self->b, self->x, 20, 100);
+	r = t_is_pending(self->a, self->p, 5, 100);
+	ASSERT_EQ(5, r.start);
+	ASSERT_EQ(10, r.end);
+	t_is_confirmed(self->a, self->p, 10, 100);
+	ASSERT_TRUE(is_dirty(self->a, self->p));
+	/* It cannot be confirmed, for it is not over. */
+	t_confirm(self->a, OTHER);
+	t_confirm(self->b, STREAM);
+	t_is_pending(self->b, self->x, 0, 100);
+	/* Others may read it, and replay what was given it. */
+	t_exit(self->b, t_enter(self->b, 1, C({ self->x, 0, 100 }), NO_CLAIMS));
+	t_replay_begin(self->a, h, STREAM);
+	ASSERT_EQ(10, t_is_pending(self->b, self->x, 0, 100).start);
+	ASSERT_EQ(0, t_replay_end(self->a, g, NULL));
+	r = t_is_pending(self->b, self->x, 0, 100);
+	ASSERT_EQ(15, r.start);
+	ASSERT_EQ(h, r.graph);
+	t_is_confirmed(self->a, self->p, 0, 100);
+	ASSERT_FALSE(is_dirty(self->a, self->p));
+	ASSERT_EQ(0, t_replay_end(self->a, h, NULL));
+	t_is_confirmed(self->b, self->x, 0, 100);
+}
+
 /* The context is lost before it is confirmed, or the process. */
 TEST_F(confirm, seen_and_fault)
 {
@@ -318,6 +361,7 @@ TEST_F(confirm, seen_and_exported)
 	t_no_ranges(self->a, self->p);
 	t_replay_begin(self->a, h, OTHER);
 	ASSERT_EQ(0, t_export(self->a, q));
+	t_is_pending(self->a, q, 0, 20);
 	ASSERT_EQ(0, t_replay_end_enqueued(self->a, h));
 	t_ranges_are(self->a, q, UNCONFIRMED(10, 20, self->a),
 		     UNCONFIRMED(30, 40, self->a));

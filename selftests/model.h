@@ -539,10 +539,21 @@ static inline bool m_dirty(const struct model *m, int b)
 	return false;
 }
 
+/* A replay that is open was seen to be given the byte: it may be writing it. */
+static inline bool m_may_write(const struct model *m, int g, int b, int at)
+{
+	const struct m_graph *graph = &m->graph[g];
+
+	return graph->used && graph->replaying && graph->seen[b] & 1ull << at;
+}
+
 static inline bool m_unconfirmed(const struct model *m, int b, int at)
 {
 	const struct m_byte *byte = &m->buffer[b].byte[at];
 
+	for (int g = 0; g < M_GRAPHS; g++)
+		if (m_may_write(m, g, b, at))
+			return true;
 	if (!m->buffer[b].shared)
 		return m_dirty(m, b);
 	for (int i = 0; i < byte->n; i++)

@@ -1272,13 +1272,17 @@ static int first_stale(const struct oracle *o, const struct m_range *r, u_int64_
 	return M_NONE;
 }
 
-/* The session wrote the byte, or may have, and has not confirmed it. */
+/* The session wrote the byte, or may do so, and has not confirmed it. */
 static bool is_pending_of(const struct oracle *o, int b, int at, u_int64_t session)
 {
 	const struct m_byte *byte = &o->m.buffer[b].byte[at];
 
 	if (!o->m.buffer[b].shared)
 		return session == o->m.buffer[b].creator;
+	for (int g = 0; g < M_GRAPHS; g++)
+		if (m_may_write(&o->m, g, b, at) &&
+		    session_of(o, o->m.graph[g].client) == session)
+			return true;
 	for (int i = 0; i < byte->n; i++)
 		if (byte->c[i].what == M_UNCONFIRMED &&
 		    session_of(o, byte->c[i].ref / M_PLACES) == session)

@@ -348,7 +348,10 @@ static bool is_dirty(const struct buffer *b)
 		.buffer = (struct buffer *)b, .end = b->size,
 	};
 	struct capkm_session *s;
+	u64 start, end;
 
+	if (ck_graph_seeing(&all, &start, &end))
+		return true;
 	if (b->shared)
 		return ck_taint_unconfirmed(&all);
 	s = ck_buffer_creator(b);

@@ -19,15 +19,14 @@ static bool met(const struct fault *fault, struct buffer *b, u64 stamp)
 	return false;
 }
 
-bool ck_unconfirmed_report(const struct capkm_session *s,
-			   const struct target *t, struct capkm_report *r)
+/* The first byte with work that was left and is not confirmed; whose that is. */
+static bool find_left(const struct capkm_session *s, const struct target *t,
+		      struct capkm_report *r)
 {
 	const struct claim *c = ck_taint_unconfirmed(t);
 	const struct slot *slot = c ? c->slot : NULL;
 	const struct link *l;
 
-	if (t->start == t->end)
-		return false;
 	/* A private buffer is one client's, and unconfirmed as a whole. */
 	if (!c && s && !t->buffer->shared)
 		link_for_each(l, &s->clients)
@@ -36,12 +35,36 @@ bool ck_unconfirmed_report(const struct capkm_session *s,
 				break;
 	if (!slot)
 		return false;
-	r->kind = CAPKM_KIND_UNCONFIRMED;
-	r->buffer = t->buffer->node.id;
 	r->start = c ? max(c->span.start, t->start) : t->start;
 	r->end = c ? min(c->span.end, t->end) : t->end;
 	r->sequence = c ? c->done : slot->last;
 	ck_who_report(&slot->client->who, r);
+	return true;
+}
+
+/* The first byte that nobody has confirmed yet; who wrote it, or may just do so. */
+bool ck_unconfirmed_report(const struct capkm_session *s,
+			   const struct target *t, struct capkm_report *r)
+{
+	const struct graph *g;
+	u64 start, end;
+	bool left;
+
+	if (t->start == t->end)
+		return false;
+	left = find_left(s, t, r);
+	g = ck_graph_seeing(t, &start, &end);
+	if (!left && !g)
+		return false;
+	if (!left || (g && start < r->start)) {
+		r->start = start;
+		r->end = end;
+		r->sequence = g->enter;
+		r->graph = g->node.id;
+		ck_who_report(&g->client->who, r);
+	}
+	r->kind = CAPKM_KIND_UNCONFIRMED;
+	r->buffer = t->buffer->node.id;
 	return true;
 }
 

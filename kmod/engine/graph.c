@@ -104,7 +104,8 @@ u64 ck_graph_touched(const struct buffer *b)
 	return last;
 }
 
-struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end)
+static struct graph *replaying(const struct target *t, bool seen, u64 *start,
+			       u64 *end)
 {
 	struct graph *found = NULL;
 	const struct link *l;
@@ -117,7 +118,8 @@ struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end)
 		use = link_entry(l, struct use, sib);
 		if (!use->graph || !use->graph->slot)
 			continue;
-		s = ck_range_first(&use->writes, t->start, t->end);
+		s = ck_range_first(seen ? &use->seen : &use->writes, t->start,
+				   t->end);
 		if (!s || (found && max(s->start, t->start) >= *start))
 			continue;
 		found = use->graph;
@@ -125,6 +127,16 @@ struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end)
 		*end = min(s->end, t->end);
 	}
 	return found;
+}
+
+struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end)
+{
+	return replaying(t, false, start, end);
+}
+
+struct graph *ck_graph_seeing(const struct target *t, u64 *start, u64 *end)
+{
+	return replaying(t, true, start, end);
 }
 
 /* ---- the end of a replay ---- */

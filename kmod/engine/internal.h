@@ -331,7 +331,8 @@ bool ck_taint_find(const struct target *t, const struct window *through,
 void ck_fault_report(const struct fault *fault, const struct target *t,
 		     struct capkm_report *r);
 /*
- * The first bytes of the range that nobody has confirmed yet, and who wrote them.
+ * The first bytes of the range that nobody has confirmed yet, and who wrote them, or may
+ * just do so.
  * @s: the session that holds the buffer if that is private.
  */
 bool ck_unconfirmed_report(const struct capkm_session *s,
@@ -815,8 +816,13 @@ bool ck_graph_end(struct domain *d, struct graph *g, u64 tick,
 		  struct stock *back);
 void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 		   bool keep_reports);
-/* Is a byte of the range written by a replay that is under way? */
+/*
+ * Is a byte of the range written by a replay that is under way? It is the lowest
+ * one that such a graph writes.
+ */
 struct graph *ck_graph_writing(const struct target *t, u64 *start, u64 *end);
+/* The same of what such a graph was seen to be given: it may write that. */
+struct graph *ck_graph_seeing(const struct target *t, u64 *start, u64 *end);
 /* The last begin or end of a replay of any graph that writes to @b. */
 u64 ck_graph_touched(const struct buffer *b);
 

@@ -159,8 +159,8 @@ enum capkm_nr {
  *	WINDOW_JOIN: the driver has merged two windows: both are doomed.
  *	REFUSE: it must not be done now
  * @CAPKM_PENDING: CHECK with %CAPKM_CHECK_F_CONFIRMED: all clean, but some byte's
- *	last writer has not been confirmed, or a replay that may have written it;
- *	the reports say which and who
+ *	last writer has not been confirmed, or a replay that may have written it, or
+ *	may do so now; the reports say which and who
  * @CAPKM_STALE: CHECK with %CAPKM_CHECK_F_WRITTEN: all clean, but some byte was
  *	not written since the given sequence; the reports say which
  */
