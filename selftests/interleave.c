@@ -145,9 +145,11 @@ static void compare(struct play *p)
 
 static void dies(struct play *p, int i)
 {
+	unsigned int pid = t_pid(p->cl[i]);
+
 	t_kill(p->cl[i]);
 	p->cl[i] = NULL;
-	m_death(&p->m, i, false, ++p->m.now);
+	m_death(&p->m, i, false, pid, ++p->m.now);
 }
 
 static void leave(struct play *p, int i)

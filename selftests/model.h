@@ -167,22 +167,20 @@ struct m_graph {
 
 /* Where a failure came from; what is not known or not so is 0. */
 struct m_failure {
-	uint64_t id;		/* the engine's, 0 while unknown */
+	uint64_t id;		/* the engine's, 0 while unknown, or of a death */
 	uint64_t scope, graph, window;
 	unsigned int kind;
 	/*
-	 * Of a death: one failure for each device of the slots, but which of them
-	 * a private buffer gets that was unconfirmed through several of them is
-	 * not said. That one is loose: it has the id of any of its death.
+	 * Of a death: one for each device with work that was lost. They are not told
+	 * apart here: a byte that carries one of so many @ids may have any of them.
 	 */
-	int death;
-	bool loose;
+	int ids, known;
+	unsigned int pid;	/* who died */
 };
 
 struct model {
 	uint64_t now;		/* the clock: the last tick */
 	uint64_t step;		/* of whoever drives the model */
-	int deaths;
 	struct m_session session[M_SESSIONS];
 	struct m_client client[M_CLIENTS];
 	struct m_buffer buffer[M_BUFFERS];
@@ -254,27 +252,26 @@ static inline int m_new_failure(struct model *m, uint64_t id)
 	return m->failures++;
 }
 
+/* Is it known that failure @f has this id? */
+static inline bool m_has_id(const struct model *m, int f, uint64_t id)
+{
+	return id < m->by_id_room && m->by_id[id] == f + 1;
+}
+
 /* The engine says that failure @f has this id. Can that be? */
 static inline bool m_is_id(struct model *m, int f, uint64_t id)
 {
-	if (!id)
-		return false;
-	if (m->failure[f].id)
-		return m->failure[f].id == id;
-	m->by_id = m_grow(m->by_id, sizeof(*m->by_id), &m->by_id_room, id);
-	if (m->by_id[id]) {
-		const struct m_failure *x = &m->failure[f];
-		const struct m_failure *y = &m->failure[m->by_id[id] - 1];
+	struct m_failure *x = &m->failure[f];
 
-		if (!x->death || x->death != y->death || (!x->loose && !y->loose))
-			return false;
-		if (x->loose) {
-			m->failure[f].id = id;
-			return true;
-		}
-	}
-	m->failure[f].id = id;
+	if (!id || m_has_id(m, f, id))
+		return id;
+	m->by_id = m_grow(m->by_id, sizeof(*m->by_id), &m->by_id_room, id);
+	if (m->by_id[id] || x->id)
+		return false;
 	m->by_id[id] = f + 1;
+	if (x->ids)
+		return x->known++ < x->ids;
+	x->id = id;
 	return true;
 }
 
@@ -976,45 +973,37 @@ static inline void m_replay_fails(struct model *m, int g, int failure, uint64_t 
 
 /* ---- rule 8: the end of a client is one tick; @lives: its session */
 
-static inline void m_death_of_work(struct model *m, int client, bool lives, uint64_t t)
+static inline void m_death_of_work(struct model *m, int client, bool lives,
+				   unsigned int pid, uint64_t t)
 {
-	int of_device[M_DEVICES], death = ++m->deaths;
+	int f = m_new_of_kind(m, 40);
+	bool lost[M_DEVICES];
 
-	for (int d = 0; d < M_DEVICES; d++) {
-		int f = of_device[d] = m_new_of_kind(m, 40);
-
-		m->failure[f].death = death;
-		m_claims_fail(m, client, d, f);
-	}
+	m->failure[f].pid = pid;
+	for (int d = 0; d < M_DEVICES; d++)
+		lost[d] = m_claims_fail(m, client, d, f);
 	for (int b = 0; lives && b < M_BUFFERS; b++) {
-		int f = M_NONE;
+		bool dirty = false;
 
 		if (!m->buffer[b].used || m->buffer[b].shared ||
 		    m_sole_client(m, b) != client)
 			continue;
-		for (int slot = 0; slot < M_PLACES; slot++) {
-			int one = of_device[m_device(slot)];
-
-			if (!m_through(m, b, client, slot) || f == one)
-				continue;
-			if (f != M_NONE) {
-				f = m_new_of_kind(m, 40);
-				m->failure[f].death = death;
-				m->failure[f].loose = true;
-				break;
-			}
-			f = one;
-		}
-		if (f != M_NONE)
+		for (int slot = 0; slot < M_PLACES; slot++)
+			if (m_through(m, b, client, slot))
+				dirty = lost[m_device(slot)] = true;
+		if (dirty)
 			m_taint_whole(m, b, f, t);
 	}
+	for (int d = 0; d < M_DEVICES; d++)
+		m->failure[f].ids += lost[d];
 }
 
-static inline void m_death(struct model *m, int client, bool lives, uint64_t t)
+static inline void m_death(struct model *m, int client, bool lives, unsigned int pid,
+			   uint64_t t)
 {
 	int f;
 
-	m_death_of_work(m, client, lives, t);
+	m_death_of_work(m, client, lives, pid, t);
 	for (int s = 0; s < M_SCOPES; s++) {
 		if (!m->scope[s].used || m->scope[s].client != client)
 			continue;

@@ -728,7 +728,7 @@ static bool fits(struct oracle *o, int f, const struct capkm_report *r)
 {
 	const struct m_failure *x = &o->m.failure[f];
 
-	if (x->kind && x->kind != r->kind)
+	if ((x->kind && x->kind != r->kind) || (x->pid && x->pid != r->pid))
 		return false;
 	if (!x->id && ((x->scope && x->scope != r->scope) ||
 		       (x->graph && x->graph != r->graph) ||
@@ -742,12 +742,12 @@ static bool fits(struct oracle *o, int f, const struct capkm_report *r)
 static int named_failure(struct oracle *o, const struct m_verdict *v,
 			 const struct capkm_report *r)
 {
-	/* Who is known already comes first. */
-	for (int known = 1; known >= 0; known--)
-		for (int i = 0; i < v->n; i++)
-			if (!!o->m.failure[v->named[i].ref].id == known &&
-			    fits(o, v->named[i].ref, r))
-				return v->named[i].ref;
+	for (int i = 0; i < v->n; i++)
+		if (m_has_id(&o->m, v->named[i].ref, r->failure))
+			return v->named[i].ref;
+	for (int i = 0; i < v->n; i++)
+		if (fits(o, v->named[i].ref, r))
+			return v->named[i].ref;
 	return M_NONE;
 }
 
@@ -759,11 +759,7 @@ static bool may_name(const struct model *m, int b, int at, int window, enum m_wh
 
 	m_rule1(m, &m->buffer[b].byte[at], window, &v);
 	for (int i = 0; i < v.n; i++)
-		if (v.named[i].what == what &&
-		    (v.named[i].ref == ref ||
-		     /* One loose failure is also another one. */
-		     (what == M_FAILED && m->failure[ref].id &&
-		      m->failure[v.named[i].ref].id == m->failure[ref].id)))
+		if (v.named[i].what == what && v.named[i].ref == ref)
 			return true;
 	return false;
 }
@@ -1343,17 +1339,13 @@ static void check_taint(struct oracle *o, struct checking *x,
 		/* A failure that an earlier claim reported is not reported again. */
 		for (int j = 0; v.result == M_TAINTED && j < seen_n; j++)
 			for (int k = 0; k < v.n; k++)
-				again |= seen[j] == v.named[k].ref ||
-					 (o->m.failure[seen[j]].id &&
-					  o->m.failure[seen[j]].id ==
-					  o->m.failure[v.named[k].ref].id);
-		/* One that is loose may turn out to have been reported. */
-		for (int k = 0; k < v.n && v.result == M_TAINTED; k++)
-			again |= o->m.failure[v.named[k].ref].loose;
-		if (again && v.n == 1 && !o->m.failure[v.named[0].ref].loose)
+				again |= seen[j] == v.named[k].ref;
+		/* Of those of a death another one may have been. */
+		if (again && v.n == 1 && o->m.failure[v.named[0].ref].ids < 2)
 			continue;
 		if (reports >= n ||
-		    (again && r[reports].start != (u_int64_t)at)) {
+		    (again && (r[reports].buffer != o->m.buffer[range->buffer].id ||
+			       r[reports].start != (u_int64_t)at))) {
 			if (again)
 				continue;
 			mismatch(o, range->buffer, at, "CHECK [%d,%d): %u reports",
@@ -2027,7 +2019,8 @@ static void begun(struct oracle *o, const struct beginning *x, u_int64_t sequenc
 	if (r->result == CAPKM_REFUSED) {
 		o->now->what = "is refused the replay of graph";
 		m_doom(&o->m, x->window);
-		f = m_new_failure(&o->m, 0);
+		f = m_new_of_kind(&o->m, CAPKM_KIND_REFUSED);
+		o->m.failure[f].graph = graph->id;
 	} else if (r->reports != 1) {
 		mismatch(o, M_NONE, M_NONE, "GRAPH_REPLAY_BEGIN: %u reports", r->reports);
 	} else if (r->result == CAPKM_SKIPPED && x->fault != M_NONE) {
@@ -2708,6 +2701,7 @@ static void leaves(struct oracle *o, int c)
 {
 	struct user *user = &o->user[c];
 	bool lives = users(o, user->session) > 1;
+	unsigned int pid = t_pid(user->cl);
 
 	if (chance(o, 50)) {
 		note(o, user->client ? "is killed" : "is killed, no client", c, 0, lives);
@@ -2718,7 +2712,7 @@ static void leaves(struct oracle *o, int c)
 		t_close(user->cl);
 	}
 	if (user->client) {
-		m_death(&o->m, c, lives, tick_now(o, true));
+		m_death(&o->m, c, lives, pid, tick_now(o, true));
 		ask_children(o, c);
 	}
 	if (!lives)
@@ -2760,7 +2754,7 @@ static int claim_of(struct oracle *o, const struct m_byte *byte,
 		    c->what == M_UNCONFIRMED && session_of(o, c->ref / M_PLACES) == r->id)
 			return j;
 		if (r->state == CAPKM_RANGE_FAILED &&
-		    c->what == M_FAILED && o->m.failure[c->ref].id == r->id)
+		    c->what == M_FAILED && m_has_id(&o->m, c->ref, r->id))
 			return j;
 	}
 	if (r->state != CAPKM_RANGE_FAILED)
@@ -2782,8 +2776,7 @@ static bool same_range(const struct oracle *o, const struct m_claim *a,
 		return false;
 	if (a->what == M_UNCONFIRMED)
 		return session_of(o, a->ref / M_PLACES) == session_of(o, b->ref / M_PLACES);
-	return a->ref == b->ref || (a->what == M_FAILED && o->m.failure[a->ref].id &&
-				    o->m.failure[a->ref].id == o->m.failure[b->ref].id);
+	return a->ref == b->ref;
 }
 
 static void check_ranges(struct oracle *o, int b, const struct capkm_range *got,
@@ -2888,6 +2881,12 @@ static void check_buffer(struct oracle *o, int c, int b)
 			 "not fresh", q.out_writers);
 }
 
+/* As how many failures of the engine it may count. */
+static int most(const struct oracle *o, int f)
+{
+	return o->m.failure[f].ids > 1 ? o->m.failure[f].ids : 1;
+}
+
 /* Failures that bytes carry: at least @low, at most @high (EG-11). */
 static void count_failures(struct oracle *o, u_int64_t *low, u_int64_t *high,
 			   u_int64_t *buffers_low, u_int64_t *buffers_high)
@@ -2910,9 +2909,8 @@ static void count_failures(struct oracle *o, u_int64_t *low, u_int64_t *high,
 					if (c->what != M_FAILED || seen[c->ref])
 						continue;
 					seen[c->ref] = 1;
-					++*high;
-					*low += sure == 2 &&
-						!o->m.failure[c->ref].loose;
+					*high += most(o, c->ref);
+					*low += sure == 2;
 				}
 		}
 	/* A fault that was not renewed and that no byte carries: not said. */
@@ -2933,7 +2931,7 @@ static void count_failures(struct oracle *o, u_int64_t *low, u_int64_t *high,
 		for (int i = 0; scope->used && i < 2; i++)
 			if (f[i] != M_NONE && !seen[f[i]]) {
 				seen[f[i]] = 1;
-				++*high;
+				*high += most(o, f[i]);
 			}
 	}
 	for (int g = 0; g < M_GRAPHS; g++) {
