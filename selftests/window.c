@@ -661,6 +661,26 @@ TEST_F(window, recording_is_not_writing)
 	t_refuse(self->a, w, NULL);
 }
 
+/* A report ends where the window does not hide an earlier failure any more. */
+TEST_F(window, report_ends_with_what_hides)
+{
+	u_int64_t s, late, f;
+	struct t_enter e;
+
+	t_record(self->a, OWNER);
+	s = t_enter(self->a, OWNER, NO_CLAIMS, C({ self->b, 0, 40 }));
+	late = t_enter(self->a, OTHER, NO_CLAIMS, C({ self->b, 0, 100 }));
+	t_fail(self->a, OTHER, C({ self->b, 0, 100 }), "before");
+	ASSERT_EQ(0, t_exit(self->a, s));
+	f = t_exit_failed(self->a, late, "after");
+	e = t_try_enter(self->a, OWNER, 0, NULL, C({ self->b, 10, 100 }), NO_CLAIMS);
+	ASSERT_EQ(CAPKM_SKIPPED, e.result);
+	ASSERT_EQ(f, e.r.failure);
+	ASSERT_EQ(10, e.r.start);
+	ASSERT_EQ(40, e.r.end);
+	t_end(self->a, OWNER);
+}
+
 /* A sealed window leaves memory as it was before it. */
 TEST_F(window, seal_leaves_memory)
 {

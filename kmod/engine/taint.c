@@ -558,7 +558,7 @@ static void judge(const struct buffer *b, const struct window *w,
 
 /*
  * Ends the run at the next claim, which may be another cause, or hide this one
- * from @w.
+ * from @w; and where one ends that hides an earlier cause.
  */
 static void trim(const struct buffer *b, const struct window *w,
 		 struct fault *fault)
@@ -566,13 +566,16 @@ static void trim(const struct buffer *b, const struct window *w,
 	struct claim *c;
 
 	for (c = first(b, fault->start, fault->end); c;
-	     c = next(c, fault->start, fault->end))
-		if (c->span.start > fault->start &&
-		    (c->state == CLAIM_OPEN || c->state == CLAIM_FAILED ||
-		     is_seen_through(c, w))) {
+	     c = next(c, fault->start, fault->end)) {
+		if (c->span.start <= fault->start) {
+			if (is_seen_through(c, w))
+				fault->end = min(fault->end, c->span.end);
+		} else if (c->state == CLAIM_OPEN || c->state == CLAIM_FAILED ||
+			   is_seen_through(c, w)) {
 			fault->end = c->span.start;
 			return;
 		}
+	}
 }
 
 bool ck_taint_find(const struct target *t, const struct window *through,
