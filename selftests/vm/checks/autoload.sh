@@ -6,7 +6,8 @@
 
 helper=/proc/sys/kernel/modprobe
 old=$(cat "$helper") || exit
-command -v modprobe >"$helper" || exit
+# The name alone is what the shell finds, which has it built in.
+echo "/bin/modprobe" >"$helper" || exit
 bad=0
 
 rmmod capkm || bad=1
