@@ -2,7 +2,8 @@
 /*
  * What the files of capadm know of each other:
  *
- *	main.c		the table of commands, the command line
+ *	commands.c	the tables of commands and options
+ *	main.c		the command line
  *	domains.c windows.c buffers.c failures.c abandon.c version.c
  *			one group of commands each
  *	record.c	attributes of a netlink record, by table, as JSON and text
@@ -36,19 +37,50 @@ enum {
 /* Of the JSON. It changes when a member goes or changes its meaning. */
 #define JSON_SCHEMA 1
 
-enum option {
-	OPT_HISTORY	= 1 << 0,
-	OPT_ORPHANS	= 1 << 1,
-	OPT_REPORTS	= 1 << 2,
+/* ---- commands.c ---- */
+
+enum option_id {
+	OPT_HISTORY,
+	OPT_ORPHANS,
+	OPT_REPORTS,
+	OPT_JSON,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_N
 };
+
+struct option {
+	const char *name;
+	const char *value;	/* what it takes, as a word for people; NULL: nothing */
+	const char *help;
+};
+
+/* A set of options; TAKES(JSON) is that of OPT_JSON. */
+#define TAKES(option) (1u << OPT_##option)
 
 /* What the user asks for. */
 struct request {
 	bool json;
-	unsigned int options;	/* enum option */
-	int argc;		/* the command's arguments only */
+	unsigned int options;		/* TAKES() */
+	const char *values[OPT_N];	/* of the options that take one */
+	int argc;			/* the command's arguments only */
 	char **argv;
 };
+
+struct command {
+	const char *name;		/* one word, or two of a group */
+	const char *args;		/* as people read them, NULL: none */
+	const char *help;
+	int (*run)(const struct request *rq);
+	unsigned int options;		/* TAKES(), but for those that all take */
+	int min_args, max_args;
+	bool hidden;			/* neither in --help nor in the man page */
+};
+
+extern const struct command commands[];		/* name NULL at the end */
+extern const struct option options[OPT_N];
+
+bool takes(const struct command *c, enum option_id id);	/* main.c */
 
 int cmd_domains(const struct request *rq);
 int cmd_windows(const struct request *rq);
@@ -56,6 +88,7 @@ int cmd_buffers(const struct request *rq);
 int cmd_failures(const struct request *rq);
 int cmd_abandon(const struct request *rq);
 int cmd_version(const struct request *rq);
+int cmd_commands(const struct request *rq);	/* main.c */
 
 /*
  * The id of the domain that @arg names: an id or a name. A name is first one

@@ -109,7 +109,7 @@ int cmd_failures(const struct request *rq)
 	const struct query query = {
 		.cmd = CAPKM_CMD_FAILURE_GET,
 		.domain_attr = CAPKM_A_FAILURE_DOMAIN,
-		.flag_attr = rq->options & OPT_REPORTS ? CAPKM_A_FAILURE_REPORTS : 0,
+		.flag_attr = rq->options & TAKES(REPORTS) ? CAPKM_A_FAILURE_REPORTS : 0,
 	};
 
 	return list_records(rq, query, &listing);

@@ -2,197 +2,288 @@
 /* The command line of capadm. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "capadm.h"
 
-static const struct command {
-	const char *name;
-	const char *args;
-	const char *help;
-	int (*run)(const struct request *rq);
-	unsigned int options;		/* enum option that it takes */
-	int min_args, max_args;
-} commands[] = {
-	{
-		.name = "domains",
-		.args = "",
-		.help = "list the domains that you may read (the default)",
-		.run = cmd_domains,
-	}, {
-		.name = "windows",
-		.args = "[--history] [--orphans] [DOMAIN]",
-		.help = "list capture windows",
-		.run = cmd_windows,
-		.options = OPT_HISTORY | OPT_ORPHANS,
-		.max_args = 1,
-	}, {
-		.name = "failures",
-		.args = "[--reports] [DOMAIN]",
-		.help = "list the failures that buffers carry",
-		.run = cmd_failures,
-		.options = OPT_REPORTS,
-		.max_args = 1,
-	}, {
-		.name = "buffers",
-		.args = "[DOMAIN]",
-		.help = "list buffers",
-		.run = cmd_buffers,
-		.max_args = 1,
-	}, {
-		.name = "abandon",
-		.args = "DOMAIN WINDOW",
-		.help = "close a window for good; what it recorded is tainted",
-		.run = cmd_abandon,
-		.min_args = 2,
-		.max_args = 2,
-	}, {
-		.name = "version",
-		.args = "",
-		.help = "print the versions of capadm and of the module",
-		.run = cmd_version,
-	},
-};
+static const unsigned int everywhere = TAKES(JSON) | TAKES(HELP) | TAKES(VERSION);
 
-static const struct {
-	const char *name;
-	enum option option;
-	const char *help;
-} options[] = {
-	{ "history", OPT_HISTORY, "the closed windows that the domain remembers" },
-	{ "orphans", OPT_ORPHANS, "only windows whose process has ended" },
-	{ "reports", OPT_REPORTS, "the failures kept as text after their process ended" },
-};
+/* ---- what the tables say ---- */
 
-static void print_help(const struct command *c)
+bool takes(const struct command *c, enum option_id id)
 {
-	size_t i;
+	return (c->options | everywhere) & 1u << id;
+}
 
-	if (c) {
-		printf("Usage: capadm %s%s%s [--json]\n\n%s.\n\n", c->name,
-		       *c->args ? " " : "", c->args, c->help);
-	} else {
-		printf("Usage: capadm [--json] [COMMAND] [ARGUMENT...]\n\n");
-		for (i = 0; i < ARRAY_SIZE(commands); i++)
-			printf("  %-9s %-33s %s\n", commands[i].name,
-			       commands[i].args, commands[i].help);
-		printf("\nDOMAIN is an id or a name.\n\n");
+/* "--pid PID" */
+static char *option_text(enum option_id id)
+{
+	const struct option *o = &options[id];
+
+	return format("--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+}
+
+/* "windows [--history] [--orphans] [DOMAIN]" */
+static char *synopsis(const struct command *c)
+{
+	char *s = format("%s", c->name), *o, *more;
+	int i;
+
+	for (i = 0; i < OPT_N; i++) {
+		if (!(c->options & 1u << i))
+			continue;
+		o = option_text(i);
+		more = format("%s [%s]", s, o);
+		free(o);
+		free(s);
+		s = more;
 	}
-	for (i = 0; i < ARRAY_SIZE(options); i++)
-		if (c && (c->options & options[i].option))
-			printf("  --%-9s %s\n", options[i].name, options[i].help);
-	printf("  --json      one JSON object in place of a table\n"
-	       "  --help      this text%s\n",
-	       c ? "" : "; after a command, what that command takes");
+	more = format("%s%s%s", s, c->args ? " " : "", c->args ? c->args : "");
+	free(s);
+	return more;
 }
 
-static const struct command *find_command(const char *name)
+int cmd_commands(const struct request *rq)
 {
-	size_t i;
+	const struct command *c;
+	char *s;
+	int i;
 
-	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		if (!strcmp(commands[i].name, name))
-			return &commands[i];
-	return NULL;
+	(void)rq;
+	for (c = commands; c->name; c++) {
+		if (c->hidden)
+			continue;
+		printf("command\t%s\t%s\t%s\n", c->name, c->args ? c->args : "", c->help);
+		for (i = 0; i < OPT_N; i++) {
+			if (!takes(c, i))
+				continue;
+			s = option_text(i);
+			printf("option\t%s\t%s\t%s\n", c->name, s, options[i].help);
+			free(s);
+		}
+	}
+	return EXIT_OK;
 }
 
-static const struct command *find_taker(unsigned int option)
+static void print_options(unsigned int set)
 {
-	size_t i;
+	char *s;
+	int i;
 
-	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		if (commands[i].options & option)
-			return &commands[i];
-	return NULL;
+	for (i = 0; i < OPT_N; i++) {
+		if (!(set & 1u << i))
+			continue;
+		s = option_text(i);
+		printf("  %-20s  %s\n", s, options[i].help);
+		free(s);
+	}
 }
 
-static unsigned int find_option(const char *name)
+static void print_help(void)
 {
-	size_t i;
+	const struct command *c;
 
-	for (i = 0; i < ARRAY_SIZE(options); i++)
-		if (!strcmp(options[i].name, name))
-			return options[i].option;
-	return 0;
+	printf("Usage: capadm [--json] [COMMAND] [ARGUMENT...]\n\n");
+	for (c = commands; c->name; c++)
+		if (!c->hidden)
+			printf("  %-20s  %s%s\n", c->name, c->help,
+			       c == commands ? " (the default)" : "");
+	printf("\n");
+	print_options(everywhere);
+	printf("\nSee capadm(8).\n");
 }
+
+static void print_command_help(const struct command *c)
+{
+	char *s = synopsis(c);
+
+	printf("Usage: capadm %s\n\n%s.\n\n", s, c->help);
+	print_options(c->options | everywhere);
+	free(s);
+}
+
+/* ---- the words ---- */
 
 struct line {
 	const struct command *command;
-	bool help, version;
-	unsigned int given;	/* enum option */
-	const char *unknown;
-	int argc;		/* words; the first is the command */
+	int argc;		/* words */
 	char **argv;
 };
 
-/* Options may stand anywhere before "--". */
-static void split(struct line *l, struct request *rq, int argc, char **argv)
+/* The words that @name takes of those at @argv, 0 if it is not there. */
+static int words_of(const char *name, int argc, char **argv)
 {
-	bool only_words = false;
+	int n = 0;
+
+	while (n < argc) {
+		size_t len = strlen(argv[n]);
+
+		if (strncmp(name, argv[n++], len))
+			return 0;
+		if (!name[len])
+			return n;
+		if (!len || name[len] != ' ')
+			return 0;
+		name += len + 1;
+	}
+	return 0;
+}
+
+/* The commands that begin with the word @group, NULL if there are none. */
+static char *members_of(const char *group)
+{
+	size_t len = strlen(group);
+	const struct command *c;
+	char *s = NULL;
+
+	for (c = commands; c->name; c++) {
+		char *more;
+
+		if (strncmp(c->name, group, len) || c->name[len] != ' ')
+			continue;
+		more = format("%s%s%s", s ? s : "", s ? ", " : "", c->name);
+		free(s);
+		s = more;
+	}
+	return s;
+}
+
+static int unknown_command(const struct request *rq, const char *name)
+{
+	char *members = members_of(name);
+	int status;
+
+	if (!members)
+		return usage(rq, "unknown command %s; see capadm --help", name);
+	status = usage(rq, "%s is a group of commands; right is one of: %s", name, members);
+	free(members);
+	return status;
+}
+
+/* Leaves the command's arguments in @rq. */
+static int find_command(struct line *l, struct request *rq)
+{
+	int n;
+
+	l->command = commands;
+	if (!l->argc && rq->options & TAKES(VERSION)) {
+		for (; l->command->run != cmd_version; l->command++)
+			;
+		return EXIT_OK;
+	}
+	for (; l->argc && l->command->name; l->command++) {
+		n = words_of(l->command->name, l->argc, l->argv);
+		if (!n)
+			continue;
+		rq->argc = l->argc - n;
+		rq->argv = l->argv + n;
+		return EXIT_OK;
+	}
+	return l->argc ? unknown_command(rq, l->argv[0]) : EXIT_OK;
+}
+
+/* ---- the options ---- */
+
+/* @a is "name" or "name=value". */
+static int find_option(const char *a)
+{
+	size_t len = strcspn(a, "=");
 	int i;
 
-	l->argv = argv;
-	for (i = 1; i < argc; i++) {
-		const char *a = argv[i];
+	for (i = 0; i < OPT_N; i++)
+		if (strlen(options[i].name) == len && !strncmp(options[i].name, a, len))
+			return i;
+	return -1;
+}
 
-		if (only_words || a[0] != '-' || !a[1])
+/* The option at @argv[*i]; a value may be the next word. */
+static int take_option(struct request *rq, int argc, char **argv, int *i)
+{
+	const char *a = argv[*i], *value = strchr(a, '=');
+	int id = find_option(strcmp(a, "-h") ? a + 2 : "help");
+
+	if ((a[1] != '-' && strcmp(a, "-h")) || id < 0)
+		return usage(rq, "unknown option %s; see capadm --help", a);
+	if (rq->options & 1u << id && options[id].value)
+		return usage(rq, "--%s is given twice; give it once", options[id].name);
+	rq->options |= 1u << id;
+	if (!options[id].value)
+		return value ? usage(rq, "--%s takes no value", options[id].name) : EXIT_OK;
+	if (!value && *i + 1 == argc)
+		return usage(rq, "--%s needs a value; right is: --%s %s", options[id].name,
+			     options[id].name, options[id].value);
+	rq->values[id] = value ? value + 1 : argv[++*i];
+	return EXIT_OK;
+}
+
+/* Options may stand anywhere before "--". */
+static int split(struct line *l, struct request *rq, int argc, char **argv)
+{
+	int i, status = EXIT_OK;
+
+	l->argv = argv;
+	for (i = 1; i < argc && !status; i++) {
+		if (!strcmp(argv[i], "--"))
+			break;
+		if (argv[i][0] != '-' || !argv[i][1])
 			l->argv[l->argc++] = argv[i];
-		else if (!strcmp(a, "--"))
-			only_words = true;
-		else if (!strcmp(a, "--json"))
-			rq->json = true;
-		else if (!strcmp(a, "--help") || !strcmp(a, "-h"))
-			l->help = true;
-		else if (!strcmp(a, "--version"))
-			l->version = true;
-		else if (!strncmp(a, "--", 2) && find_option(a + 2))
-			l->given |= find_option(a + 2);
-		else if (!l->unknown)
-			l->unknown = a;
+		else
+			status = take_option(rq, argc, argv, &i);
 	}
+	for (i++; i < argc; i++)
+		l->argv[l->argc++] = argv[i];
+	return status;
+}
+
+/* So that an error in what stands before --json is an object too. */
+static bool wants_json(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--json"))
+			return true;
+	return false;
 }
 
 static int check(const struct line *l, const struct request *rq)
 {
 	const struct command *c = l->command;
-	unsigned int extra = l->given & ~c->options;
+	char *s = synopsis(c);
+	int i, status = EXIT_OK;
 
-	if (l->unknown)
-		return usage(rq, "unknown option %s; see capadm %s --help",
-			     l->unknown, c->name);
-	if (extra)
-		return usage(rq, "%s has no such option; it is one of: capadm %s %s",
-			     c->name, find_taker(extra)->name,
-			     find_taker(extra)->args);
-	if (rq->argc < c->min_args || rq->argc > c->max_args)
-		return usage(rq, "wrong number of arguments; right is: capadm %s%s%s",
-			     c->name, *c->args ? " " : "", c->args);
-	return EXIT_OK;
+	for (i = 0; i < OPT_N && !status; i++)
+		if (rq->options & 1u << i && !takes(c, i))
+			status = usage(rq, "%s has no option --%s; right is: capadm %s", c->name,
+				       options[i].name, s);
+	if (!status && (rq->argc < c->min_args || rq->argc > c->max_args))
+		status = usage(rq, "wrong number of arguments; right is: capadm %s", s);
+	free(s);
+	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct request rq = {};
+	struct request rq = { .json = wants_json(argc, argv) };
 	struct line l = {};
-	const char *name;
 	int status;
 
-	split(&l, &rq, argc, argv);
-	name = l.argc ? l.argv[0] : l.version ? "version" : "domains";
-	l.command = find_command(name);
-	if (!l.command)
-		return usage(&rq, "unknown command %s; see capadm --help", name);
-	if (l.help) {
-		print_help(l.argc ? l.command : NULL);
-		return EXIT_OK;
-	}
-
-	rq.options = l.given;
-	rq.argc = l.argc ? l.argc - 1 : 0;
-	rq.argv = l.argv + 1;
-	status = check(&l, &rq);
+	status = split(&l, &rq, argc, argv);
 	if (!status)
-		status = l.command->run(&rq);
+		status = find_command(&l, &rq);
+	if (status)
+		return status;
+	if (rq.options & TAKES(HELP)) {
+		if (l.argc)
+			print_command_help(l.command);
+		else
+			print_help();
+	} else {
+		status = check(&l, &rq);
+		if (!status)
+			status = l.command->run(&rq);
+	}
 	if (!status && (fflush(stdout) || ferror(stdout)))
 		status = fail(&rq, errno, "cannot write the output");
 	return status;

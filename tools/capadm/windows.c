@@ -125,7 +125,7 @@ static bool is_orphan(struct nlattr **attrs)
 
 int cmd_windows(const struct request *rq)
 {
-	bool history = rq->options & OPT_HISTORY, orphans = rq->options & OPT_ORPHANS;
+	bool history = rq->options & TAKES(HISTORY), orphans = rq->options & TAKES(ORPHANS);
 	const struct query query = {
 		.cmd = CAPKM_CMD_WINDOW_GET,
 		.domain_attr = CAPKM_A_WINDOW_DOMAIN,
