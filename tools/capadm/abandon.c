@@ -2,13 +2,18 @@
 /* capadm abandon */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#include <linux/capkm_netlink.h>
 
 #include "capadm.h"
 
 int cmd_abandon(const struct request *rq)
 {
+	struct query q = { .cmd = CAPKM_CMD_ABANDON };
 	struct json_object *j;
 	uint64_t domain, window;
+	char *what;
 	int status;
 
 	/* The window first: a wrong command line needs no kernel to be wrong. */
@@ -18,7 +23,11 @@ int cmd_abandon(const struct request *rq)
 	status = find_domain(rq, rq->argv[0], &domain);
 	if (status)
 		return status;
-	status = kernel_abandon(rq, domain, window);
+	ask_u64(&q, CAPKM_A_WINDOW_DOMAIN, domain);
+	ask_u64(&q, CAPKM_A_WINDOW_ID, window);
+	what = format("abandon window %" PRIu64 " of domain %" PRIu64, window, domain);
+	status = kernel_do(rq, &q, what, NULL, NULL);
+	free(what);
 	if (status)
 		return status;
 

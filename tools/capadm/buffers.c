@@ -69,6 +69,7 @@ static void add_row(struct table *t, struct nlattr **attrs)
 
 static const struct listing listing = {
 	.key = "buffers",
+	.domain_attr = CAPKM_A_BUFFER_DOMAIN,
 	.fields = fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
@@ -77,10 +78,5 @@ static const struct listing listing = {
 
 int cmd_buffers(const struct request *rq)
 {
-	const struct query query = {
-		.cmd = CAPKM_CMD_BUFFER_GET,
-		.domain_attr = CAPKM_A_BUFFER_DOMAIN,
-	};
-
-	return list_records(rq, query, &listing);
+	return list_records(rq, (struct query){ .cmd = CAPKM_CMD_BUFFER_GET }, &listing);
 }

@@ -24,6 +24,7 @@
 
 #include <json-c/json.h>
 #include <netlink/attr.h>
+#include <netlink/netlink.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof(*(a)))
 #define PRINTF(a, b) __attribute__((__format__(__printf__, a, b)))
@@ -111,6 +112,7 @@ enum field_type {
 	FIELD_ENUM,	/* one of names */
 	FIELD_FLAGS,	/* bit set of names */
 	FIELD_RECORD,	/* nested, by fields */
+	FIELD_LIST,	/* the same, as often as it comes */
 };
 
 struct field {
@@ -136,16 +138,53 @@ char *field_text(const struct field *fields, int attr, struct nlattr **attrs);
 /* The highest attribute of any set. */
 #define ATTR_MAX 63
 
-struct query {
-	int cmd;		/* CAPKM_CMD_*_GET */
-	int domain_attr;
-	uint64_t domain;	/* 0 for all */
-	int flag_attr;		/* 0 for none */
+/* One attribute of a request. */
+struct ask {
+	int attr;
+	enum { ASK_U32, ASK_U64, ASK_FLAG, ASK_TEXT, ASK_UUID } type;
+	uint64_t number;
+	const void *data;
 };
 
-int kernel_dump(const struct request *rq, const struct query *query,
-	    void (*record)(struct nlattr **attrs, void *ctx), void *ctx);
-int kernel_abandon(const struct request *rq, uint64_t domain, uint64_t window);
+#define QUERY_MAX 8
+
+struct query {
+	int cmd;			/* enum capkm_cmd */
+	struct ask asks[QUERY_MAX];
+	size_t n;
+};
+
+void ask_u32(struct query *q, int attr, uint32_t v);
+void ask_u64(struct query *q, int attr, uint64_t v);
+void ask_flag(struct query *q, int attr);
+/* @text and @uuid stay the caller's, until the kernel was asked. */
+void ask_text(struct query *q, int attr, const char *text);
+void ask_uuid(struct query *q, int attr, const uint8_t *uuid);
+
+/*
+ * Gets the attributes of a record; attrs[0] is none of them: all of them are
+ * nested in it, for those that may repeat.
+ */
+typedef void record_fn(struct nlattr **attrs, void *ctx);
+
+/*
+ * @what could not be done if it fails: "read domain 3". The @record of
+ * kernel_do() may be NULL.
+ */
+int kernel_dump(const struct request *rq, const struct query *q, const char *what,
+		record_fn *record, void *ctx);
+int kernel_do(const struct request *rq, const struct query *q, const char *what,
+	      record_fn *record, void *ctx);
+
+/* A socket on which the module is known; it tells why, if there is none. */
+struct kernel {
+	struct nl_sock *sock;
+	struct nl_cb *cb;
+	int family;
+};
+
+int kernel_open(const struct request *rq, struct kernel *k);
+void kernel_close(struct kernel *k);
 
 /* ---- print.c ---- */
 
@@ -192,6 +231,7 @@ int usage(const struct request *rq, const char *fmt, ...) PRINTF(2, 3);
 /* A command that lists records, as a table or as JSON. */
 struct listing {
 	const char *key;		/* of the list, in JSON */
+	int domain_attr;
 	const struct field *fields;
 	const struct column *columns;
 	size_t columns_n;
@@ -199,7 +239,10 @@ struct listing {
 	bool (*keep)(struct nlattr **attrs);	/* NULL keeps all */
 };
 
-/* The command's argument, if there is one, is a domain. */
+/*
+ * The command's first argument, if there is one, is a domain, which the
+ * listing's attribute of the domain then is to have.
+ */
 int list_records(const struct request *rq, struct query query,
 		 const struct listing *listing);
 

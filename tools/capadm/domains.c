@@ -48,10 +48,7 @@ static const struct column columns[] = {
 	{ "FAILURES", true }, { "AGE", true }, { "NAME" },
 };
 
-static const struct query query_all = {
-	.cmd = CAPKM_CMD_DOMAIN_GET,
-	.domain_attr = CAPKM_A_DOMAIN_ID,
-};
+static const struct query query_all = { .cmd = CAPKM_CMD_DOMAIN_GET };
 
 static char *user(uint32_t uid)
 {
@@ -122,6 +119,7 @@ static void add_row(struct table *t, struct nlattr **attrs)
 
 static const struct listing listing = {
 	.key = "domains",
+	.domain_attr = CAPKM_A_DOMAIN_ID,
 	.fields = fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
@@ -177,7 +175,7 @@ int find_domain(const struct request *rq, const char *arg, uint64_t *id)
 	if (*arg && !arg[strspn(arg, "0123456789")])
 		return parse_id(rq, "domain", arg, id);
 
-	status = kernel_dump(rq, &query_all, match, &s);
+	status = kernel_dump(rq, &query_all, "read the domains", match, &s);
 	if (status)
 		return status;
 	if (!s.own && !s.others)

@@ -98,6 +98,7 @@ static void add_row(struct table *t, struct nlattr **attrs)
 
 static const struct listing listing = {
 	.key = "failures",
+	.domain_attr = CAPKM_A_FAILURE_DOMAIN,
 	.fields = failure_fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
@@ -106,11 +107,9 @@ static const struct listing listing = {
 
 int cmd_failures(const struct request *rq)
 {
-	const struct query query = {
-		.cmd = CAPKM_CMD_FAILURE_GET,
-		.domain_attr = CAPKM_A_FAILURE_DOMAIN,
-		.flag_attr = rq->options & TAKES(REPORTS) ? CAPKM_A_FAILURE_REPORTS : 0,
-	};
+	struct query query = { .cmd = CAPKM_CMD_FAILURE_GET };
 
+	if (rq->options & TAKES(REPORTS))
+		ask_flag(&query, CAPKM_A_FAILURE_REPORTS);
 	return list_records(rq, query, &listing);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What the commands that list something have in common. */
+#include <inttypes.h>
+#include <stdlib.h>
+
 #include "capadm.h"
 
 struct list {
@@ -20,16 +23,29 @@ static void add(struct nlattr **attrs, void *ctx)
 		l->listing->row(l->table, attrs);
 }
 
+static int dump(const struct request *rq, struct query *query, const struct list *l)
+{
+	uint64_t domain;
+	char *what;
+	int status;
+
+	if (!rq->argc)
+		return kernel_dump(rq, query, "read the domains", add, (void *)l);
+	status = find_domain(rq, rq->argv[0], &domain);
+	if (status)
+		return status;
+	ask_u64(query, l->listing->domain_attr, domain);
+	what = format("read domain %" PRIu64, domain);
+	status = kernel_dump(rq, query, what, add, (void *)l);
+	free(what);
+	return status;
+}
+
 int list_records(const struct request *rq, struct query query,
 		 const struct listing *listing)
 {
 	struct list l = { .listing = listing };
-	int status = EXIT_OK;
-
-	if (rq->argc)
-		status = find_domain(rq, rq->argv[0], &query.domain);
-	if (status)
-		return status;
+	int status;
 
 	if (rq->json)
 		l.json = must(json_object_new_array());
@@ -37,7 +53,7 @@ int list_records(const struct request *rq, struct query query,
 		l.table = table_new(listing->columns, listing->columns_n);
 
 	/* Nothing is printed before all of it is there. */
-	status = kernel_dump(rq, &query, add, &l);
+	status = dump(rq, &query, &l);
 	if (status)
 		return status;
 	if (rq->json)

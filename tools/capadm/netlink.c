@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Talks to the module by generic netlink. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,6 @@
 
 #include "capadm.h"
 
-struct kernel {
-	struct nl_sock *sock;
-	struct nl_cb *cb;
-	int family;
-};
-
 struct answer {
 	bool done;
 	int err;		/* errno, positive */
@@ -28,13 +23,13 @@ struct answer {
 	void *ctx;
 };
 
-static void close_kernel(struct kernel *k)
+void kernel_close(struct kernel *k)
 {
 	nl_cb_put(k->cb);
 	nl_socket_free(k->sock);
 }
 
-static int open_kernel(const struct request *rq, struct kernel *k)
+int kernel_open(const struct request *rq, struct kernel *k)
 {
 	int on = 1, err;
 
@@ -42,7 +37,7 @@ static int open_kernel(const struct request *rq, struct kernel *k)
 	k->cb = must(nl_cb_alloc(NL_CB_DEFAULT));
 	err = genl_connect(k->sock);
 	if (err < 0) {
-		close_kernel(k);
+		kernel_close(k);
 		return fail(rq, 0, "cannot open a generic netlink socket: %s",
 			    nl_geterror(err));
 	}
@@ -55,7 +50,7 @@ static int open_kernel(const struct request *rq, struct kernel *k)
 	k->family = genl_ctrl_resolve(k->sock, CAPKM_FAMILY_NAME);
 	if (k->family > 0)
 		return EXIT_OK;
-	close_kernel(k);
+	kernel_close(k);
 	if (k->family == -NLE_OBJ_NOTFOUND)
 		return fail(rq, ENOENT,
 			    "the capkm module is not loaded; load it with: modprobe capkm");
@@ -120,13 +115,22 @@ static int on_finish(struct nl_msg *msg, void *ctx)
 	return NL_STOP;
 }
 
+/* From a copy of its own, so that attrs[0] can be all of it. */
 static int on_record(struct nl_msg *msg, void *ctx)
 {
-	struct nlattr *attrs[ATTR_MAX + 1];
+	struct genlmsghdr *hdr = genlmsg_hdr(nlmsg_hdr(msg));
+	int len = genlmsg_attrlen(hdr, 0);
+	struct nlattr *all = must(malloc(NLA_HDRLEN + len)), *attrs[ATTR_MAX + 1];
 	struct answer *a = ctx;
 
-	if (genlmsg_parse(nlmsg_hdr(msg), 0, attrs, ATTR_MAX, NULL) >= 0)
+	all->nla_type = 0;
+	all->nla_len = NLA_HDRLEN + len;
+	memcpy(nla_data(all), genlmsg_attrdata(hdr, 0), len);
+	if (nla_parse_nested(attrs, ATTR_MAX, all, NULL) >= 0) {
+		attrs[0] = all;
 		a->record(attrs, a->ctx);
+	}
+	free(all);
 	return NL_OK;
 }
 
@@ -184,55 +188,104 @@ static int conclude(const struct request *rq, struct answer *a, const char *what
 	return status;
 }
 
-int kernel_dump(const struct request *rq, const struct query *query,
-	    void (*record)(struct nlattr **attrs, void *ctx), void *ctx)
+static void put(struct nl_msg *msg, const struct ask *a)
+{
+	switch (a->type) {
+	case ASK_U32:
+		nla_put_u32(msg, a->attr, a->number);
+		break;
+	case ASK_U64:
+		nla_put_u64(msg, a->attr, a->number);
+		break;
+	case ASK_FLAG:
+		nla_put_flag(msg, a->attr);
+		break;
+	case ASK_TEXT:
+		nla_put_string(msg, a->attr, a->data);
+		break;
+	case ASK_UUID:
+		nla_put(msg, a->attr, 16, a->data);
+		break;
+	}
+}
+
+static int ask(const struct request *rq, const struct query *q, int flags,
+	       const char *what, record_fn *record, void *ctx)
 {
 	struct answer a = { .record = record, .ctx = ctx };
 	struct nl_msg *msg;
 	struct kernel k;
-	char *what;
+	size_t i;
 	int status;
 
-	status = open_kernel(rq, &k);
+	status = kernel_open(rq, &k);
 	if (status)
 		return status;
 
-	msg = new_message(&k, query->cmd, NLM_F_DUMP);
-	if (query->domain)
-		nla_put_u64(msg, query->domain_attr, query->domain);
-	if (query->flag_attr)
-		nla_put_flag(msg, query->flag_attr);
+	msg = new_message(&k, q->cmd, flags);
+	for (i = 0; i < q->n; i++)
+		put(msg, &q->asks[i]);
 	talk(&k, msg, &a);
-	close_kernel(&k);
-
-	what = query->domain ? format("read domain %llu", (unsigned long long)query->domain) :
-			       format("read the domains");
-	status = conclude(rq, &a, what);
-	free(what);
-	return status;
+	kernel_close(&k);
+	return conclude(rq, &a, what);
 }
 
-int kernel_abandon(const struct request *rq, uint64_t domain, uint64_t window)
+int kernel_dump(const struct request *rq, const struct query *q, const char *what,
+		record_fn *record, void *ctx)
 {
-	struct answer a = {};
-	struct nl_msg *msg;
-	struct kernel k;
-	char *what;
-	int status;
+	return ask(rq, q, NLM_F_DUMP, what, record, ctx);
+}
 
-	status = open_kernel(rq, &k);
-	if (status)
-		return status;
+int kernel_do(const struct request *rq, const struct query *q, const char *what,
+	      record_fn *record, void *ctx)
+{
+	return ask(rq, q, NLM_F_ACK, what, record, ctx);
+}
 
-	msg = new_message(&k, CAPKM_CMD_ABANDON, NLM_F_ACK);
-	nla_put_u64(msg, CAPKM_A_WINDOW_DOMAIN, domain);
-	nla_put_u64(msg, CAPKM_A_WINDOW_ID, window);
-	talk(&k, msg, &a);
-	close_kernel(&k);
+/* ---- requests ---- */
 
-	what = format("abandon window %llu of domain %llu", (unsigned long long)window,
-		      (unsigned long long)domain);
-	status = conclude(rq, &a, what);
-	free(what);
-	return status;
+static struct ask *append(struct query *q, int attr)
+{
+	struct ask *a = &q->asks[q->n++];
+
+	assert(q->n <= QUERY_MAX);
+	a->attr = attr;
+	return a;
+}
+
+void ask_u32(struct query *q, int attr, uint32_t v)
+{
+	struct ask *a = append(q, attr);
+
+	a->type = ASK_U32;
+	a->number = v;
+}
+
+void ask_u64(struct query *q, int attr, uint64_t v)
+{
+	struct ask *a = append(q, attr);
+
+	a->type = ASK_U64;
+	a->number = v;
+}
+
+void ask_flag(struct query *q, int attr)
+{
+	append(q, attr)->type = ASK_FLAG;
+}
+
+void ask_text(struct query *q, int attr, const char *text)
+{
+	struct ask *a = append(q, attr);
+
+	a->type = ASK_TEXT;
+	a->data = text;
+}
+
+void ask_uuid(struct query *q, int attr, const uint8_t *uuid)
+{
+	struct ask *a = append(q, attr);
+
+	a->type = ASK_UUID;
+	a->data = uuid;
 }

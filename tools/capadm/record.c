@@ -96,7 +96,22 @@ static struct json_object *nested_json(const struct field *f,
 
 	if (!attr || nla_parse_nested(attrs, ATTR_MAX, attr, NULL) < 0)
 		return NULL;
+	attrs[0] = attr;
 	return record_json(f->fields, attrs);
+}
+
+static struct json_object *list_json(const struct field *f, struct nlattr *all)
+{
+	struct json_object *list = must(json_object_new_array());
+	struct nlattr *attr;
+	int rest;
+
+	if (!all)
+		return list;
+	nla_for_each_nested(attr, all, rest)
+		if (nla_type(attr) == f->attr)
+			json_object_array_add(list, nested_json(f, attr));
+	return list;
 }
 
 /* Takes @text over; NULL is JSON's null. */
@@ -108,8 +123,9 @@ static struct json_object *own_text(char *text)
 	return j;
 }
 
-static struct json_object *field_json(const struct field *f, struct nlattr *attr)
+static struct json_object *field_json(const struct field *f, struct nlattr **attrs)
 {
+	struct nlattr *attr = attrs[f->attr];
 	uint64_t v;
 
 	switch (f->type) {
@@ -119,6 +135,8 @@ static struct json_object *field_json(const struct field *f, struct nlattr *attr
 		return own_text(uuid_text(attr));
 	case FIELD_RECORD:
 		return nested_json(f, attr);
+	case FIELD_LIST:
+		return list_json(f, attrs[0]);
 	default:
 		break;
 	}
@@ -149,7 +167,7 @@ struct json_object *record_json(const struct field *fields,
 	const struct field *f;
 
 	for (f = fields; f->key; f++)
-		json_object_object_add(j, f->key, field_json(f, attrs[f->attr]));
+		json_object_object_add(j, f->key, field_json(f, attrs));
 	return j;
 }
 

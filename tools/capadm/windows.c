@@ -126,13 +126,10 @@ static bool is_orphan(struct nlattr **attrs)
 int cmd_windows(const struct request *rq)
 {
 	bool history = rq->options & TAKES(HISTORY), orphans = rq->options & TAKES(ORPHANS);
-	const struct query query = {
-		.cmd = CAPKM_CMD_WINDOW_GET,
-		.domain_attr = CAPKM_A_WINDOW_DOMAIN,
-		.flag_attr = history ? CAPKM_A_WINDOW_HISTORY : 0,
-	};
+	struct query query = { .cmd = CAPKM_CMD_WINDOW_GET };
 	const struct listing listing = {
 		.key = "windows",
+		.domain_attr = CAPKM_A_WINDOW_DOMAIN,
 		.fields = fields,
 		.columns = columns,
 		.columns_n = ARRAY_SIZE(columns),
@@ -142,5 +139,7 @@ int cmd_windows(const struct request *rq)
 
 	if (history && orphans)
 		return usage(rq, "give --history or --orphans, not both: an orphan is not closed yet");
+	if (history)
+		ask_flag(&query, CAPKM_A_WINDOW_HISTORY);
 	return list_records(rq, query, &listing);
 }
