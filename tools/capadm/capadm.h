@@ -45,6 +45,7 @@ enum option_id {
 	OPT_ORPHANS,
 	OPT_REPORTS,
 	OPT_JSON,
+	OPT_BYTES,
 	OPT_HELP,
 	OPT_VERSION,
 	OPT_N
@@ -210,9 +211,17 @@ char *format(const char *fmt, ...) PRINTF(1, 2);
 char *escape(const char *text);
 char *format_count(uint64_t n);
 char *format_id(uint64_t id);		/* 0 is "-" */
-char *format_bytes(uint64_t n);
+char *format_bytes(uint64_t n);		/* for people, unless: */
+void set_exact_bytes(bool on);
 /* Time since @ns of CLOCK_REALTIME; "-" for 0. */
 char *format_age(uint64_t ns);
+/* "16:40:03 (2m11s)" */
+char *format_time(uint64_t ns);
+
+enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_WARN, COLOUR_BAD, COLOUR_TITLE };
+
+/* @text, which it takes over, in a colour if stdout is a terminal that has some. */
+char *paint(enum colour colour, char *text);
 
 void *must(void *p);			/* memory or exit */
 

@@ -58,6 +58,7 @@ const struct option options[OPT_N] = {
 	[OPT_REPORTS]	= { "reports", NULL,
 			    "the failures kept as text after their process ended" },
 	[OPT_JSON]	= { "json", NULL, "one JSON object in place of text" },
+	[OPT_BYTES]	= { "bytes", NULL, "sizes as numbers of bytes" },
 	[OPT_HELP]	= { "help", NULL, "this text; after a command, what that command takes" },
 	[OPT_VERSION]	= { "version", NULL, "the same as the command version" },
 };

@@ -7,7 +7,8 @@
 
 #include "capadm.h"
 
-static const unsigned int everywhere = TAKES(JSON) | TAKES(HELP) | TAKES(VERSION);
+static const unsigned int everywhere = TAKES(JSON) | TAKES(BYTES) | TAKES(HELP) |
+				       TAKES(VERSION);
 
 /* ---- what the tables say ---- */
 
@@ -84,7 +85,7 @@ static void print_help(void)
 {
 	const struct command *c;
 
-	printf("Usage: capadm [--json] [COMMAND] [ARGUMENT...]\n\n");
+	printf("Usage: capadm [--json] [--bytes] [COMMAND] [ARGUMENT...]\n\n");
 	for (c = commands; c->name; c++)
 		if (!c->hidden)
 			printf("  %-20s  %s%s\n", c->name, c->help,
@@ -274,6 +275,7 @@ int main(int argc, char **argv)
 		status = find_command(&l, &rq);
 	if (status)
 		return status;
+	set_exact_bytes(rq.options & TAKES(BYTES));
 	if (rq.options & TAKES(HELP)) {
 		if (l.argc)
 			print_command_help(l.command);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "capadm.h"
 
@@ -114,23 +115,56 @@ struct json_object *json_text(const char *text)
 	return j;
 }
 
-/* Columns that the text takes; a character is taken to be one wide. */
+/* Past what paint() has put at @s. */
+static const char *skip_paint(const char *s)
+{
+	while (*s == '\033')
+		s += strcspn(s, "m") + 1;
+	return s;
+}
+
+/* The first byte after @columns characters; each is taken to be one wide. */
+static const char *skip_columns(const char *s, size_t columns)
+{
+	for (s = skip_paint(s); *s; s = skip_paint(s + 1))
+		if ((*s & 0xc0) != 0x80 && !columns--)
+			break;
+	return s;
+}
+
+/* Columns that the text takes. */
 static size_t width(const char *s)
 {
 	size_t n = 0;
 
-	for (; *s; s++)
+	for (s = skip_paint(s); *s; s = skip_paint(s + 1))
 		n += (*s & 0xc0) != 0x80;
 	return n;
 }
 
-/* The first byte after @columns characters. */
-static const char *skip_columns(const char *s, size_t columns)
+/* ---- colours ---- */
+
+/* https://no-color.org */
+static bool has_colours(void)
 {
-	for (; *s; s++)
-		if ((*s & 0xc0) != 0x80 && !columns--)
-			break;
-	return s;
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(no && *no) && term && strcmp(term, "dumb");
+}
+
+char *paint(enum colour colour, char *text)
+{
+	static const char *const codes[] = {
+		[COLOUR_GOOD] = "32", [COLOUR_WARN] = "33", [COLOUR_BAD] = "31",
+		[COLOUR_TITLE] = "1",
+	};
+	char *painted;
+
+	if (!colour || !*text || !has_colours())
+		return text;
+	painted = format("\033[%sm%s\033[0m", codes[colour], text);
+	free(text);
+	return painted;
 }
 
 /* ---- values ---- */
@@ -145,11 +179,20 @@ char *format_id(uint64_t id)
 	return id ? format_count(id) : format("-");
 }
 
+static bool exact_bytes;
+
+void set_exact_bytes(bool on)
+{
+	exact_bytes = on;
+}
+
 char *format_bytes(uint64_t n)
 {
 	const char *unit = "KMGTPE";
 	double v = n;
 
+	if (exact_bytes)
+		return format_count(n);
 	if (n < 1024)
 		return format("%" PRIu64 "B", n);
 	for (v /= 1024; v >= 1023.95; v /= 1024)
@@ -175,6 +218,35 @@ char *format_age(uint64_t ns)
 		return format("%uh%02um", (unsigned int)(s / 3600),
 			      (unsigned int)(s / 60 % 60));
 	return format("%" PRIu64 "d%02uh", s / 86400, (unsigned int)(s / 3600 % 24));
+}
+
+/* "16:40:03", if that is today, or "Nov 30" or "2025-11-30". */
+static void date_text(time_t at, char *text, size_t size)
+{
+	time_t now = time(NULL);
+	struct tm then_tm, now_tm;
+	const char *how = "%Y-%m-%d";
+
+	if (!localtime_r(&at, &then_tm) || !localtime_r(&now, &now_tm)) {
+		*text = 0;
+		return;
+	}
+	if (then_tm.tm_year == now_tm.tm_year)
+		how = then_tm.tm_yday == now_tm.tm_yday ? "%H:%M:%S" : "%b %d";
+	strftime(text, size, how, &then_tm);
+}
+
+char *format_time(uint64_t ns)
+{
+	char date[32], *age, *s;
+
+	if (!ns)
+		return format("-");
+	date_text(ns / 1000000000, date, sizeof(date));
+	age = format_age(ns);
+	s = format("%s (%s)", date, age);
+	free(age);
+	return s;
 }
 
 /* ---- tables ---- */
@@ -258,7 +330,8 @@ static size_t print_cell(const struct column *c, const char *s, size_t w,
 	size_t n = width(s), room = at < LINE_MAX_COLUMNS ? LINE_MAX_COLUMNS - at : 0;
 
 	if (last && n > room && room >= 8)
-		printf("%.*s...", (int)(skip_columns(s, room - 3) - s), s);
+		printf("%.*s...%s", (int)(skip_columns(s, room - 3) - s), s,
+		       *s == '\033' ? "\033[0m" : "");
 	else if (c->right)
 		printf("%*s%s", (int)(w - n), "", s);
 	else
@@ -274,9 +347,21 @@ static void print_cells(const struct table *t, const size_t *w,
 	size_t i, at = 0;
 
 	for (i = 0; i < t->n; i++)
-		at = print_cell(&t->columns[i], cells ? cells[i] : t->columns[i].title,
-				w[i], at, i + 1 == t->n);
+		at = print_cell(&t->columns[i], cells[i], w[i], at, i + 1 == t->n);
 	putchar('\n');
+}
+
+static void print_titles(const struct table *t, const size_t *w)
+{
+	char **cells = must(calloc(t->n, sizeof(*cells)));
+	size_t i;
+
+	for (i = 0; i < t->n; i++)
+		cells[i] = paint(COLOUR_TITLE, format("%s", t->columns[i].title));
+	print_cells(t, w, cells);
+	for (i = 0; i < t->n; i++)
+		free(cells[i]);
+	free(cells);
 }
 
 void table_print_and_free(struct table *t)
@@ -292,7 +377,7 @@ void table_print_and_free(struct table *t)
 				w[i] = width(r->cells[i]);
 	}
 
-	print_cells(t, w, NULL);
+	print_titles(t, w);
 	for (r = t->first; r; r = next) {
 		next = r->next;
 		if (r->note)
