@@ -11,7 +11,7 @@ static const char *const state_names[] = {
 	"exported", "unallocated", "hidden", "shared", "fresh", "dirty", "abandoned", NULL
 };
 
-static const struct field fields[] = {
+const struct field buffer_fields[] = {
 	{ CAPKM_A_BUFFER_DOMAIN,	FIELD_NUMBER,	"domain" },
 	{ CAPKM_A_BUFFER_ID,		FIELD_NUMBER,	"id" },
 	{ CAPKM_A_BUFFER_BYTES,		FIELD_NUMBER,	"bytes" },
@@ -28,15 +28,9 @@ static const struct field fields[] = {
 	{}
 };
 
-static const struct column columns[] = {
-	{ "DOMAIN", true }, { "BUFFER", true }, { "SIZE", true }, { "DEVICE" },
-	{ "STATE" }, { "HOLDERS", true }, { "USES", true }, { "CLAIMS", true },
-	{ "FAILURES", true }, { "LABEL" },
-};
-
 static char *state(struct nlattr **attrs)
 {
-	char *s = field_text(fields, CAPKM_A_BUFFER_STATE, attrs);
+	char *s = field_text(buffer_fields, CAPKM_A_BUFFER_STATE, attrs);
 
 	if (*s)
 		return s;
@@ -46,34 +40,32 @@ static char *state(struct nlattr **attrs)
 
 static char *device(struct nlattr **attrs)
 {
-	char *s = field_text(fields, CAPKM_A_BUFFER_DEVICE, attrs);
+	char *s = field_text(buffer_fields, CAPKM_A_BUFFER_DEVICE, attrs);
 	char *head = format("%.8s", s);
 
 	free(s);
 	return head;
 }
 
-static void add_row(struct table *t, struct nlattr **attrs)
-{
-	table_row(t,
-		  format_id(get_number(attrs[CAPKM_A_BUFFER_DOMAIN])),
-		  format_id(get_number(attrs[CAPKM_A_BUFFER_ID])),
-		  format_bytes(get_number(attrs[CAPKM_A_BUFFER_BYTES])),
-		  device(attrs), state(attrs),
-		  format_count(get_number(attrs[CAPKM_A_BUFFER_HOLDERS])),
-		  format_count(get_number(attrs[CAPKM_A_BUFFER_USES])),
-		  format_count(get_number(attrs[CAPKM_A_BUFFER_CLAIMS])),
-		  format_count(get_number(attrs[CAPKM_A_BUFFER_FAILURES])),
-		  field_text(fields, CAPKM_A_BUFFER_LABEL, attrs));
-}
+static const struct column columns[] = {
+	{ "DOMAIN", true, CAPKM_A_BUFFER_DOMAIN, CELL_ID },
+	{ "BUFFER", true, CAPKM_A_BUFFER_ID, CELL_ID },
+	{ "SIZE", true, CAPKM_A_BUFFER_BYTES, CELL_BYTES },
+	{ "DEVICE", .make = device },
+	{ "STATE", .make = state },
+	{ "HOLDERS", true, CAPKM_A_BUFFER_HOLDERS, CELL_COUNT },
+	{ "USES", true, CAPKM_A_BUFFER_USES, CELL_COUNT },
+	{ "CLAIMS", true, CAPKM_A_BUFFER_CLAIMS, CELL_COUNT },
+	{ "FAILURES", true, CAPKM_A_BUFFER_FAILURES, CELL_COUNT },
+	{ "LABEL", false, CAPKM_A_BUFFER_LABEL },
+};
 
 static const struct listing listing = {
 	.key = "buffers",
 	.domain_attr = CAPKM_A_BUFFER_DOMAIN,
-	.fields = fields,
+	.fields = buffer_fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
-	.row = add_row,
 };
 
 int cmd_buffers(const struct request *rq)

@@ -101,6 +101,9 @@ int find_domain(const struct request *rq, const char *arg, uint64_t *id);
 int parse_id(const struct request *rq, const char *what, const char *arg,
 	     uint64_t *id);
 
+/* The name of a user, escaped; his number if he has none here. (domains.c) */
+char *user_name(uint32_t uid);
+
 /* ---- record.c ---- */
 
 enum field_type {
@@ -124,7 +127,14 @@ struct field {
 	const struct field *fields;	/* key NULL at the end */
 };
 
+extern const struct field domain_fields[];	/* domains.c */
+extern const struct field window_fields[];	/* windows.c */
+extern const struct field buffer_fields[];	/* buffers.c */
 extern const struct field failure_fields[];	/* failures.c */
+extern const char *const kind_names[];		/* failures.c, by enum capkm_kind */
+
+/* "3/17", as a window is named on the command line. (windows.c) */
+char *window_name(struct nlattr **attrs);
 
 uint64_t get_number(struct nlattr *attr);
 /* As it came, never NULL: escape() it before it is printed. */
@@ -191,17 +201,26 @@ void kernel_close(struct kernel *k);
 
 #define LINE_MAX_COLUMNS 100
 
+/* How a listing makes a cell of an attribute. */
+enum cell { CELL_TEXT, CELL_COUNT, CELL_ID, CELL_BYTES, CELL_TIME, CELL_USER };
+
 struct column {
 	const char *title;
 	bool right;		/* aligned */
+	/* of a listing (list.c): */
+	int attr;
+	enum cell cell;
+	char *(*make)(struct nlattr **attrs);	/* in place of both */
 };
 
 struct table;
 
-/* The last column is cut so that a line fits. */
+/* What is not aligned to the right is cut so that a line fits. */
 struct table *table_new(const struct column *columns, size_t n);
 /* One char * for each column, which the table frees. */
 void table_row(struct table *t, ...);
+/* The same with an array of them, which stays the caller's. */
+void table_cells(struct table *t, char *const *cells);
 /* A line below the last row, wrapped and indented. */
 void table_note(struct table *t, const char *text);
 void table_print_and_free(struct table *t);
@@ -237,6 +256,9 @@ int usage(const struct request *rq, const char *fmt, ...) PRINTF(2, 3);
 
 /* ---- list.c ---- */
 
+/* What @c shows of a record; @fields for CELL_TEXT. */
+char *make_cell(const struct column *c, const struct field *fields, struct nlattr **attrs);
+
 /* A command that lists records, as a table or as JSON. */
 struct listing {
 	const char *key;		/* of the list, in JSON */
@@ -244,7 +266,7 @@ struct listing {
 	const struct field *fields;
 	const struct column *columns;
 	size_t columns_n;
-	void (*row)(struct table *t, struct nlattr **attrs);
+	void (*notes)(struct table *t, struct nlattr **attrs);	/* below a row */
 	bool (*keep)(struct nlattr **attrs);	/* NULL keeps all */
 };
 

@@ -15,7 +15,7 @@
 static const char *const state_names[] = { "persistent", "defunct", NULL };
 static const char *const right_names[] = { "", "write", "read", NULL };
 
-static const struct field fields[] = {
+const struct field domain_fields[] = {
 	{ CAPKM_A_DOMAIN_ID,		FIELD_NUMBER,	"id" },
 	{ CAPKM_A_DOMAIN_NAME,		FIELD_TEXT,	"name" },
 	{ CAPKM_A_DOMAIN_STATE,		FIELD_FLAGS,	"state", state_names },
@@ -37,20 +37,17 @@ static const struct field fields[] = {
 	{ CAPKM_A_DOMAIN_HISTORY,	FIELD_NUMBER,	"history" },
 	{ CAPKM_A_DOMAIN_SEALED,	FIELD_NUMBER,	"sealed" },
 	{ CAPKM_A_DOMAIN_GIVEN_UP,	FIELD_NUMBER,	"given_up" },
+	{ CAPKM_A_DOMAIN_CLIENTS,	FIELD_NUMBER,	"clients" },
+	{ CAPKM_A_DOMAIN_FAULTED,	FIELD_NUMBER,	"faulted" },
+	{ CAPKM_A_DOMAIN_UNCONFIRMED,	FIELD_NUMBER,	"unconfirmed" },
 	{ CAPKM_A_DOMAIN_CREATED_NS,	FIELD_NUMBER,	"created_ns" },
 	{ CAPKM_A_DOMAIN_DEFUNCT_NS,	FIELD_NUMBER,	"defunct_ns" },
 	{}
 };
 
-static const struct column columns[] = {
-	{ "DOMAIN", true }, { "USER" }, { "MODE" }, { "STATE" },
-	{ "SESSIONS", true }, { "BUFFERS", true }, { "WINDOWS", true },
-	{ "FAILURES", true }, { "AGE", true }, { "NAME" },
-};
-
 static const struct query query_all = { .cmd = CAPKM_CMD_DOMAIN_GET };
 
-static char *user(uint32_t uid)
+char *user_name(uint32_t uid)
 {
 	const struct passwd *pw = getpwuid(uid);
 
@@ -59,13 +56,27 @@ static char *user(uint32_t uid)
 
 static char *state(struct nlattr **attrs)
 {
-	char *s = field_text(fields, CAPKM_A_DOMAIN_STATE, attrs);
+	char *s = field_text(domain_fields, CAPKM_A_DOMAIN_STATE, attrs);
 
-	if (*s)
-		return s;
-	free(s);
-	return format("live");
+	if (!*s) {
+		free(s);
+		s = format("live");
+	}
+	return paint(strstr(s, "defunct") ? COLOUR_WARN : COLOUR_NONE, s);
 }
+
+static const struct column columns[] = {
+	{ "DOMAIN", true, CAPKM_A_DOMAIN_ID, CELL_ID },
+	{ "USER", false, CAPKM_A_DOMAIN_UID, CELL_USER },
+	{ "MODE", false, CAPKM_A_DOMAIN_MODE },
+	{ "STATE", .make = state },
+	{ "SESSIONS", true, CAPKM_A_DOMAIN_SESSIONS, CELL_COUNT },
+	{ "BUFFERS", true, CAPKM_A_DOMAIN_BUFFERS, CELL_COUNT },
+	{ "WINDOWS", true, CAPKM_A_DOMAIN_WINDOWS, CELL_COUNT },
+	{ "FAILURES", true, CAPKM_A_DOMAIN_FAILURES, CELL_COUNT },
+	{ "CREATED", true, CAPKM_A_DOMAIN_CREATED_NS, CELL_TIME },
+	{ "NAME", false, CAPKM_A_DOMAIN_NAME },
+};
 
 /* What somebody should look at, and how. */
 static void add_note(struct table *t, struct nlattr **attrs, int attr,
@@ -98,19 +109,8 @@ static void add_graphs(struct table *t, struct nlattr **attrs)
 	free(note);
 }
 
-static void add_row(struct table *t, struct nlattr **attrs)
+static void add_notes(struct table *t, struct nlattr **attrs)
 {
-	table_row(t,
-		  format_id(get_number(attrs[CAPKM_A_DOMAIN_ID])),
-		  user(get_number(attrs[CAPKM_A_DOMAIN_UID])),
-		  field_text(fields, CAPKM_A_DOMAIN_MODE, attrs),
-		  state(attrs),
-		  format_count(get_number(attrs[CAPKM_A_DOMAIN_SESSIONS])),
-		  format_count(get_number(attrs[CAPKM_A_DOMAIN_BUFFERS])),
-		  format_count(get_number(attrs[CAPKM_A_DOMAIN_WINDOWS])),
-		  format_count(get_number(attrs[CAPKM_A_DOMAIN_FAILURES])),
-		  format_age(get_number(attrs[CAPKM_A_DOMAIN_CREATED_NS])),
-		  field_text(fields, CAPKM_A_DOMAIN_NAME, attrs));
 	add_graphs(t, attrs);
 	add_note(t, attrs, CAPKM_A_DOMAIN_ORPHANS, "orphaned windows", "windows --orphans");
 	add_note(t, attrs, CAPKM_A_DOMAIN_REPORTS, "failures of ended processes",
@@ -120,10 +120,10 @@ static void add_row(struct table *t, struct nlattr **attrs)
 static const struct listing listing = {
 	.key = "domains",
 	.domain_attr = CAPKM_A_DOMAIN_ID,
-	.fields = fields,
+	.fields = domain_fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
-	.row = add_row,
+	.notes = add_notes,
 };
 
 int cmd_domains(const struct request *rq)

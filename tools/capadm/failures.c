@@ -7,7 +7,7 @@
 
 #include "capadm.h"
 
-static const char *const kind_names[] = {
+const char *const kind_names[] = {
 	[CAPKM_KIND_NONE]		= "none",
 	[CAPKM_KIND_GENERIC]		= "generic",
 	[CAPKM_KIND_VALIDATION]		= "validation",
@@ -61,10 +61,21 @@ const struct field failure_fields[] = {
 	{}
 };
 
+static char *kind(struct nlattr **attrs)
+{
+	return paint(COLOUR_BAD, field_text(failure_fields, CAPKM_A_FAILURE_KIND, attrs));
+}
+
 static const struct column columns[] = {
-	{ "DOMAIN", true }, { "FAILURE", true }, { "KIND" }, { "CODE", true },
-	{ "STREAM", true }, { "CARRIERS", true }, { "AGE", true },
-	{ "PID", true }, { "COMMAND" },
+	{ "DOMAIN", true, CAPKM_A_FAILURE_DOMAIN, CELL_ID },
+	{ "FAILURE", true, CAPKM_A_FAILURE_ID, CELL_ID },
+	{ "KIND", .make = kind },
+	{ "CODE", true, CAPKM_A_FAILURE_CODE },
+	{ "STREAM", true, CAPKM_A_FAILURE_STREAM, CELL_COUNT },
+	{ "CARRIERS", true, CAPKM_A_FAILURE_CARRIERS, CELL_COUNT },
+	{ "TIME", true, CAPKM_A_FAILURE_TIME_NS, CELL_TIME },
+	{ "PID", true, CAPKM_A_FAILURE_PID, CELL_ID },
+	{ "COMMAND", false, CAPKM_A_FAILURE_COMM },
 };
 
 /* "gemm: cuLaunchKernel: invalid argument" */
@@ -81,28 +92,13 @@ static void add_reason(struct table *t, struct nlattr **attrs)
 	free(label);
 }
 
-static void add_row(struct table *t, struct nlattr **attrs)
-{
-	table_row(t,
-		  format_id(get_number(attrs[CAPKM_A_FAILURE_DOMAIN])),
-		  format_id(get_number(attrs[CAPKM_A_FAILURE_ID])),
-		  field_text(failure_fields, CAPKM_A_FAILURE_KIND, attrs),
-		  field_text(failure_fields, CAPKM_A_FAILURE_CODE, attrs),
-		  format_count(get_number(attrs[CAPKM_A_FAILURE_STREAM])),
-		  format_count(get_number(attrs[CAPKM_A_FAILURE_CARRIERS])),
-		  format_age(get_number(attrs[CAPKM_A_FAILURE_TIME_NS])),
-		  format_id(get_number(attrs[CAPKM_A_FAILURE_PID])),
-		  field_text(failure_fields, CAPKM_A_FAILURE_COMM, attrs));
-	add_reason(t, attrs);
-}
-
 static const struct listing listing = {
 	.key = "failures",
 	.domain_attr = CAPKM_A_FAILURE_DOMAIN,
 	.fields = failure_fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
-	.row = add_row,
+	.notes = add_reason,
 };
 
 int cmd_failures(const struct request *rq)

@@ -11,6 +11,42 @@ struct list {
 	struct json_object *json;
 };
 
+char *make_cell(const struct column *c, const struct field *fields, struct nlattr **attrs)
+{
+	uint64_t v;
+
+	if (c->make)
+		return c->make(attrs);
+	if (c->cell == CELL_TEXT)
+		return field_text(fields, c->attr, attrs);
+	v = get_number(attrs[c->attr]);
+	switch (c->cell) {
+	case CELL_ID:
+		return format_id(v);
+	case CELL_BYTES:
+		return format_bytes(v);
+	case CELL_TIME:
+		return format_time(v);
+	case CELL_USER:
+		return user_name(v);
+	default:
+		return format_count(v);
+	}
+}
+
+static void add_row(const struct list *l, struct nlattr **attrs)
+{
+	const struct listing *g = l->listing;
+	char *cells[g->columns_n];
+	size_t i;
+
+	for (i = 0; i < g->columns_n; i++)
+		cells[i] = make_cell(&g->columns[i], g->fields, attrs);
+	table_cells(l->table, cells);
+	if (g->notes)
+		g->notes(l->table, attrs);
+}
+
 static void add(struct nlattr **attrs, void *ctx)
 {
 	const struct list *l = ctx;
@@ -20,7 +56,7 @@ static void add(struct nlattr **attrs, void *ctx)
 	if (l->json)
 		json_object_array_add(l->json, record_json(l->listing->fields, attrs));
 	else
-		l->listing->row(l->table, attrs);
+		add_row(l, attrs);
 }
 
 static int dump(const struct request *rq, struct query *query, const struct list *l)

@@ -294,6 +294,11 @@ void table_row(struct table *t, ...)
 	va_end(args);
 }
 
+void table_cells(struct table *t, char *const *cells)
+{
+	memcpy(append(t, t->n)->cells, cells, t->n * sizeof(*cells));
+}
+
 void table_note(struct table *t, const char *text)
 {
 	append(t, 0)->note = format("%s", text);
@@ -323,14 +328,12 @@ static void print_note(const char *s)
 	}
 }
 
-/* @at: column of the line; returns the column after it. */
-static size_t print_cell(const struct column *c, const char *s, size_t w,
-			 size_t at, bool last)
+static void print_cell(const struct column *c, const char *s, size_t w, bool last)
 {
-	size_t n = width(s), room = at < LINE_MAX_COLUMNS ? LINE_MAX_COLUMNS - at : 0;
+	size_t n = width(s);
 
-	if (last && n > room && room >= 8)
-		printf("%.*s...%s", (int)(skip_columns(s, room - 3) - s), s,
+	if (n > w)
+		printf("%.*s...%s", (int)(skip_columns(s, w - 3) - s), s,
 		       *s == '\033' ? "\033[0m" : "");
 	else if (c->right)
 		printf("%*s%s", (int)(w - n), "", s);
@@ -338,44 +341,63 @@ static size_t print_cell(const struct column *c, const char *s, size_t w,
 		printf("%s%*s", s, last ? 0 : (int)(w - n), "");
 	if (!last)
 		printf("  ");
-	return at + w + 2;
 }
 
-static void print_cells(const struct table *t, const size_t *w,
-			char *const *cells)
+static void print_cells(const struct table *t, const size_t *w, char *const *cells)
 {
-	size_t i, at = 0;
+	size_t i;
 
 	for (i = 0; i < t->n; i++)
-		at = print_cell(&t->columns[i], cells[i], w[i], at, i + 1 == t->n);
+		print_cell(&t->columns[i], cells[i], w[i], i + 1 == t->n);
 	putchar('\n');
 }
 
 static void print_titles(const struct table *t, const size_t *w)
 {
-	char **cells = must(calloc(t->n, sizeof(*cells)));
+	char *title;
 	size_t i;
 
-	for (i = 0; i < t->n; i++)
-		cells[i] = paint(COLOUR_TITLE, format("%s", t->columns[i].title));
-	print_cells(t, w, cells);
-	for (i = 0; i < t->n; i++)
-		free(cells[i]);
-	free(cells);
+	for (i = 0; i < t->n; i++) {
+		title = paint(COLOUR_TITLE, format("%s", t->columns[i].title));
+		print_cell(&t->columns[i], title, w[i], i + 1 == t->n);
+		free(title);
+	}
+	putchar('\n');
 }
 
-void table_print_and_free(struct table *t)
+/* The widest of the columns that may be cut. */
+static size_t *widest(const struct table *t, size_t *w)
 {
-	size_t *w = must(calloc(t->n, sizeof(*w)));
-	struct row *r, *next;
-	size_t i;
+	size_t i, *max = NULL;
+
+	for (i = 0; i < t->n; i++)
+		if (!t->columns[i].right && w[i] > 8 && (!max || w[i] >= *max))
+			max = &w[i];
+	return max;
+}
+
+static size_t *measure(const struct table *t)
+{
+	size_t *w = must(calloc(t->n, sizeof(*w))), *max;
+	size_t i, sum = 2 * (t->n - 1);
+	const struct row *r;
 
 	for (i = 0; i < t->n; i++) {
 		w[i] = width(t->columns[i].title);
 		for (r = t->first; r; r = r->next)
 			if (!r->note && width(r->cells[i]) > w[i])
 				w[i] = width(r->cells[i]);
+		sum += w[i];
 	}
+	for (; sum > LINE_MAX_COLUMNS && (max = widest(t, w)); sum--)
+		--*max;
+	return w;
+}
+
+void table_print_and_free(struct table *t)
+{
+	size_t *w = measure(t), i;
+	struct row *r, *next;
 
 	print_titles(t, w);
 	for (r = t->first; r; r = next) {

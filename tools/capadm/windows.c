@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* capadm windows */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include <linux/capkm.h>
@@ -14,7 +15,7 @@ static const char *const state_names[] = {
 
 static const char *const verdict_names[] = { "none", "owned", "abandoned", NULL };
 
-static const struct field fields[] = {
+const struct field window_fields[] = {
 	{ CAPKM_A_WINDOW_DOMAIN,	FIELD_NUMBER,	"domain" },
 	{ CAPKM_A_WINDOW_ID,		FIELD_NUMBER,	"id" },
 	{ CAPKM_A_WINDOW_STATE,		FIELD_ENUM,	"state", state_names },
@@ -41,6 +42,10 @@ static const struct field fields[] = {
 	{ CAPKM_A_WINDOW_FOREIGN_LAUNCHES, FIELD_NUMBER, "foreign_launches" },
 	{ CAPKM_A_WINDOW_FAILURES,	FIELD_NUMBER,	"failures" },
 	{ CAPKM_A_WINDOW_FAILED_AFTER,	FIELD_NUMBER,	"failed_after" },
+	{ CAPKM_A_WINDOW_PARENT,	FIELD_NUMBER,	"parent" },
+	{ CAPKM_A_WINDOW_CHILDREN,	FIELD_NUMBER,	"children" },
+	{ CAPKM_A_WINDOW_MEMBERS,	FIELD_NUMBER,	"members" },
+	{ CAPKM_A_WINDOW_ESCAPED,	FIELD_NUMBER,	"escaped" },
 	{ CAPKM_A_WINDOW_PREPARED_NS,	FIELD_NUMBER,	"prepared_ns" },
 	{ CAPKM_A_WINDOW_BEGUN_NS,	FIELD_NUMBER,	"begun_ns" },
 	{ CAPKM_A_WINDOW_CLOSED_NS,	FIELD_NUMBER,	"closed_ns" },
@@ -49,23 +54,16 @@ static const struct field fields[] = {
 	{}
 };
 
-static const struct column columns[] = {
-	{ "DOMAIN", true }, { "WINDOW", true }, { "STATE" }, { "OWNER", true },
-	{ "SLOT", true }, { "CLAIMS", true }, { "BYTES", true }, { "FAILURES", true },
-	{ "AGE", true },
-	{ "PID", true }, { "COMMAND" },
-};
-
 /* "capture, doomed", "refused, abandoned"; an orphan is both by its nature. */
 static char *state(struct nlattr **attrs)
 {
 	uint64_t v = get_number(attrs[CAPKM_A_WINDOW_STATE]);
 	uint64_t verdict = get_number(attrs[CAPKM_A_WINDOW_VERDICT]);
-	char *s = field_text(fields, CAPKM_A_WINDOW_STATE, attrs), *more;
+	char *s = field_text(window_fields, CAPKM_A_WINDOW_STATE, attrs), *more;
 	const char *extra = NULL;
 
 	if (v == CAPKM_WINDOW_ORPHANED)
-		return s;
+		return paint(COLOUR_BAD, s);
 	if (verdict == CAPKM_VERDICT_ABANDONED)
 		extra = "abandoned";
 	else if (v != CAPKM_WINDOW_REFUSED && get_number(attrs[CAPKM_A_WINDOW_DOOMED]))
@@ -74,12 +72,12 @@ static char *state(struct nlattr **attrs)
 		return s;
 	more = format("%s, %s", s, extra);
 	free(s);
-	return more;
+	return paint(COLOUR_WARN, more);
 }
 
-static void add_first_failure(struct table *t, struct nlattr *nest)
+static void add_first_failure(struct table *t, struct nlattr **window)
 {
-	struct nlattr *attrs[ATTR_MAX + 1];
+	struct nlattr *nest = window[CAPKM_A_WINDOW_FIRST_FAILURE], *attrs[ATTR_MAX + 1];
 	char *kind, *text, *note;
 
 	if (!nest || nla_parse_nested(attrs, ATTR_MAX, nest, NULL) < 0)
@@ -93,30 +91,32 @@ static void add_first_failure(struct table *t, struct nlattr *nest)
 	free(kind);
 }
 
-/* Of a window in the history: since it was closed. */
-static uint64_t since(struct nlattr **attrs)
+/* Of a window in the history: when it was closed. */
+static char *since(struct nlattr **attrs)
 {
 	uint64_t closed = get_number(attrs[CAPKM_A_WINDOW_CLOSED_NS]);
 
-	return closed ? closed : get_number(attrs[CAPKM_A_WINDOW_PREPARED_NS]);
+	return format_time(closed ? closed : get_number(attrs[CAPKM_A_WINDOW_PREPARED_NS]));
 }
 
-static void add_row(struct table *t, struct nlattr **attrs)
+char *window_name(struct nlattr **attrs)
 {
-	table_row(t,
-		  format_id(get_number(attrs[CAPKM_A_WINDOW_DOMAIN])),
-		  format_id(get_number(attrs[CAPKM_A_WINDOW_ID])),
-		  state(attrs),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_OWNER])),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_SLOT])),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_RECORDED])),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_BYTES])),
-		  format_count(get_number(attrs[CAPKM_A_WINDOW_FAILURES])),
-		  format_age(since(attrs)),
-		  format_id(get_number(attrs[CAPKM_A_WINDOW_PID])),
-		  field_text(fields, CAPKM_A_WINDOW_COMM, attrs));
-	add_first_failure(t, attrs[CAPKM_A_WINDOW_FIRST_FAILURE]);
+	return format("%" PRIu64 "/%" PRIu64, get_number(attrs[CAPKM_A_WINDOW_DOMAIN]),
+		      get_number(attrs[CAPKM_A_WINDOW_ID]));
 }
+
+static const struct column columns[] = {
+	{ "WINDOW", true, .make = window_name },
+	{ "STATE", .make = state },
+	{ "OWNER", true, CAPKM_A_WINDOW_OWNER, CELL_COUNT },
+	{ "SLOT", true, CAPKM_A_WINDOW_SLOT, CELL_COUNT },
+	{ "CLAIMS", true, CAPKM_A_WINDOW_RECORDED, CELL_COUNT },
+	{ "BYTES", true, CAPKM_A_WINDOW_BYTES, CELL_BYTES },
+	{ "FAILURES", true, CAPKM_A_WINDOW_FAILURES, CELL_COUNT },
+	{ "SINCE", true, .make = since },
+	{ "PID", true, CAPKM_A_WINDOW_PID, CELL_ID },
+	{ "COMMAND", false, CAPKM_A_WINDOW_COMM },
+};
 
 static bool is_orphan(struct nlattr **attrs)
 {
@@ -130,10 +130,10 @@ int cmd_windows(const struct request *rq)
 	const struct listing listing = {
 		.key = "windows",
 		.domain_attr = CAPKM_A_WINDOW_DOMAIN,
-		.fields = fields,
+		.fields = window_fields,
 		.columns = columns,
 		.columns_n = ARRAY_SIZE(columns),
-		.row = add_row,
+		.notes = add_first_failure,
 		.keep = orphans ? is_orphan : NULL,
 	};
 

@@ -122,11 +122,11 @@ has 'failures of ended processes: 1; see capadm failures --reports'
 lacks "given up; see capadm windows --history $domain\$"
 table domains
 table windows held
-has "^ *$domain +[0-9]+ +capture"
-has "^ *$domain +$orphan +orphaned"
+has "^ *$domain/[0-9]+ +capture"
+has "^ *$domain/$orphan +orphaned"
 has 'first failure: owner-died'
 table windows --orphans "$domain"
-has "^ *$domain +$orphan +orphaned"
+has "^ *$domain/$orphan +orphaned"
 lacks 'capture'
 table windows
 table failures held
@@ -198,7 +198,7 @@ lacks 'held'
 as_nobody 0 --json domains
 lacks 'held'
 as_nobody 0 windows
-lacks "^ *$domain "
+lacks "^ *$domain/"
 as_nobody 0 failures
 lacks 'no kernel image'
 as_nobody 0 buffers
@@ -213,23 +213,23 @@ for command in windows failures buffers; do
 	as_nobody 1 "$command" "$domain"
 done
 table windows --orphans held
-has "^ *$domain +$orphan +orphaned"
+has "^ *$domain/$orphan +orphaned"
 
 # ---- abandon
 
 table abandon held "$orphan"
 has "window $orphan of domain $domain is abandoned"
 table windows held
-lacks "^ *$domain +$orphan "
+lacks "^ *$domain/$orphan "
 has 'capture'
 table windows --history held
-has "^ *$domain +$orphan +refused"
+has "^ *$domain/$orphan +refused"
 run 1 capadm abandon held "$orphan"
 table domains
 # other tests may have left domains that linger
 lacks "windows --orphans $domain\$"
 has "graphs: 0 sealed, 1 given up; see capadm windows --history $domain\$"
-window=$(capadm windows held | awk '$3 ~ /capture/ { print $2 }')
+window=$(capadm windows held | awk '$2 ~ /capture/ { sub(".*/", "", $1); print $1 }')
 json abandoned abandon "$domain" "$window"
 has "\"window\": $window"
 
