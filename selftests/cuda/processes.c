@@ -912,7 +912,7 @@ TEST_F(bridge, administrator_abandons)
 	w = c_record(g, s);
 	c_inc(g, s, m);
 	TELLS(getpid(), "capture", "capadm windows %" PRIu64, domain);
-	there("capadm abandon %" PRIu64 " %" PRIu64, domain, w);
+	there("capadm abandon %" PRIu64 "/%" PRIu64, domain, w);
 	c_is_tainted(g, m, CAPKM_KIND_ABANDONED);
 	ASSERT_EQ(-EBUSY, c_try_set(g, s, m, 1).rc);
 	SAYS("taken away");
@@ -943,7 +943,7 @@ TEST_F(bridge, administrator_clears_up)
 	GONE(g);
 	TELLS(p.pid, "orphaned", "capadm windows --orphans %" PRIu64, domain);
 	TELLS(p.pid, "owner", "capadm failures %" PRIu64, domain);
-	there("capadm abandon %" PRIu64 " %" PRIu64, domain, told.window);
+	there("capadm abandon %" PRIu64 "/%" PRIu64, domain, told.window);
 	ASSERT_EQ(0, b_domain(g).out_orphans);
 	c_is_tainted(g, m, CAPKM_KIND_OWNER_DIED);
 	p_close(g, m);

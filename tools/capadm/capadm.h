@@ -6,6 +6,7 @@
  *	main.c		the command line
  *	domains.c windows.c buffers.c failures.c abandon.c version.c
  *			one group of commands each
+ *	args.c		words of the command line
  *	record.c	attributes of a netlink record, by table, as JSON and text
  *	list.c		a list of records
  *	netlink.c	talks to the kernel
@@ -44,6 +45,8 @@ enum option_id {
 	OPT_HISTORY,
 	OPT_ORPHANS,
 	OPT_REPORTS,
+	OPT_PID,
+	OPT_DRY_RUN,
 	OPT_JSON,
 	OPT_BYTES,
 	OPT_HELP,
@@ -63,6 +66,7 @@ struct option {
 /* What the user asks for. */
 struct request {
 	bool json;
+	char **error;			/* errors go there, instead of being printed */
 	unsigned int options;		/* TAKES() */
 	const char *values[OPT_N];	/* of the options that take one */
 	int argc;			/* the command's arguments only */
@@ -97,12 +101,20 @@ int cmd_commands(const struct request *rq);	/* main.c */
  * of the user's own, then the only one of somebody else. (domains.c)
  */
 int find_domain(const struct request *rq, const char *arg, uint64_t *id);
-/* Checks that @arg is an id. */
-int parse_id(const struct request *rq, const char *what, const char *arg,
-	     uint64_t *id);
-
 /* The name of a user, escaped; his number if he has none here. (domains.c) */
 char *user_name(uint32_t uid);
+
+/* ---- args.c ---- */
+
+/* Each says on failure that @arg is no @what, and what would be. */
+int parse_id(const struct request *rq, const char *what, const char *arg, uint64_t *id);
+int parse_number(const struct request *rq, const char *what, const char *arg, uint64_t max,
+		 uint64_t *v);
+int parse_size(const struct request *rq, const char *what, const char *arg, uint64_t *v);
+int parse_uuid(const struct request *rq, const char *arg, uint8_t uuid[16]);
+/* DOMAIN/WINDOW */
+int parse_window(const struct request *rq, const char *arg, uint64_t *domain,
+		 uint64_t *window);
 
 /* ---- record.c ---- */
 
@@ -186,6 +198,10 @@ int kernel_dump(const struct request *rq, const struct query *q, const char *wha
 		record_fn *record, void *ctx);
 int kernel_do(const struct request *rq, const struct query *q, const char *what,
 	      record_fn *record, void *ctx);
+
+/* No failure if the domain or what is in it is not there; then *@gone is set. */
+int kernel_do_if_there(const struct request *rq, const struct query *q, const char *what,
+		       bool *gone);
 
 /* A socket on which the module is known; it tells why, if there is none. */
 struct kernel {
@@ -276,5 +292,8 @@ struct listing {
  */
 int list_records(const struct request *rq, struct query query,
 		 const struct listing *listing);
+void list_row(struct table *t, const struct listing *listing, struct nlattr **attrs);
+
+extern const struct listing window_listing;	/* windows.c */
 
 #endif /* CAPADM_H */

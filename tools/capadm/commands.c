@@ -21,10 +21,10 @@ const struct command commands[] = {
 		.max_args = 1,
 	}, {
 		.name = "abandon",
-		.args = "DOMAIN WINDOW",
-		.help = "close a window for good; what it recorded is tainted",
+		.args = "[DOMAIN/WINDOW | DOMAIN SLOT | DOMAIN]",
+		.help = "close windows for good; what they recorded is tainted",
 		.run = cmd_abandon,
-		.min_args = 2,
+		.options = TAKES(ORPHANS) | TAKES(PID) | TAKES(DRY_RUN),
 		.max_args = 2,
 	}, {
 		.name = "failures",
@@ -57,6 +57,8 @@ const struct option options[OPT_N] = {
 	[OPT_ORPHANS]	= { "orphans", NULL, "only windows whose process has ended" },
 	[OPT_REPORTS]	= { "reports", NULL,
 			    "the failures kept as text after their process ended" },
+	[OPT_PID]	= { "pid", "PID", "only windows of this process" },
+	[OPT_DRY_RUN]	= { "dry-run", NULL, "say what would be done, and do nothing" },
 	[OPT_JSON]	= { "json", NULL, "one JSON object in place of text" },
 	[OPT_BYTES]	= { "bytes", NULL, "sizes as numbers of bytes" },
 	[OPT_HELP]	= { "help", NULL, "this text; after a command, what that command takes" },

@@ -133,19 +133,6 @@ int cmd_domains(const struct request *rq)
 
 /* ---- names ---- */
 
-int parse_id(const struct request *rq, const char *what, const char *arg,
-	     uint64_t *id)
-{
-	char *end;
-
-	errno = 0;
-	*id = strtoull(arg, &end, 10);
-	if (*arg < '0' || *arg > '9' || *end || errno || !*id)
-		return usage(rq, "%s is not the id of a %s; an id is a number from 1 up",
-			     arg, what);
-	return EXIT_OK;
-}
-
 struct search {
 	const char *name;
 	uint64_t own, other;	/* ids found */

@@ -34,17 +34,16 @@ char *make_cell(const struct column *c, const struct field *fields, struct nlatt
 	}
 }
 
-static void add_row(const struct list *l, struct nlattr **attrs)
+void list_row(struct table *t, const struct listing *listing, struct nlattr **attrs)
 {
-	const struct listing *g = l->listing;
-	char *cells[g->columns_n];
+	char *cells[listing->columns_n];
 	size_t i;
 
-	for (i = 0; i < g->columns_n; i++)
-		cells[i] = make_cell(&g->columns[i], g->fields, attrs);
-	table_cells(l->table, cells);
-	if (g->notes)
-		g->notes(l->table, attrs);
+	for (i = 0; i < listing->columns_n; i++)
+		cells[i] = make_cell(&listing->columns[i], listing->fields, attrs);
+	table_cells(t, cells);
+	if (listing->notes)
+		listing->notes(t, attrs);
 }
 
 static void add(struct nlattr **attrs, void *ctx)
@@ -56,7 +55,7 @@ static void add(struct nlattr **attrs, void *ctx)
 	if (l->json)
 		json_object_array_add(l->json, record_json(l->listing->fields, attrs));
 	else
-		add_row(l, attrs);
+		list_row(l->table, l->listing, attrs);
 }
 
 static int dump(const struct request *rq, struct query *query, const struct list *l)

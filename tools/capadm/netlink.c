@@ -210,9 +210,8 @@ static void put(struct nl_msg *msg, const struct ask *a)
 }
 
 static int ask(const struct request *rq, const struct query *q, int flags,
-	       const char *what, record_fn *record, void *ctx)
+	       struct answer *a)
 {
-	struct answer a = { .record = record, .ctx = ctx };
 	struct nl_msg *msg;
 	struct kernel k;
 	size_t i;
@@ -225,21 +224,39 @@ static int ask(const struct request *rq, const struct query *q, int flags,
 	msg = new_message(&k, q->cmd, flags);
 	for (i = 0; i < q->n; i++)
 		put(msg, &q->asks[i]);
-	talk(&k, msg, &a);
+	talk(&k, msg, a);
 	kernel_close(&k);
-	return conclude(rq, &a, what);
+	return EXIT_OK;
 }
 
 int kernel_dump(const struct request *rq, const struct query *q, const char *what,
 		record_fn *record, void *ctx)
 {
-	return ask(rq, q, NLM_F_DUMP, what, record, ctx);
+	struct answer a = { .record = record, .ctx = ctx };
+	int status = ask(rq, q, NLM_F_DUMP, &a);
+
+	return status ? status : conclude(rq, &a, what);
 }
 
 int kernel_do(const struct request *rq, const struct query *q, const char *what,
 	      record_fn *record, void *ctx)
 {
-	return ask(rq, q, NLM_F_ACK, what, record, ctx);
+	struct answer a = { .record = record, .ctx = ctx };
+	int status = ask(rq, q, NLM_F_ACK, &a);
+
+	return status ? status : conclude(rq, &a, what);
+}
+
+int kernel_do_if_there(const struct request *rq, const struct query *q, const char *what,
+		       bool *gone)
+{
+	struct answer a = {};
+	int status = ask(rq, q, NLM_F_ACK, &a);
+
+	*gone = !status && a.err == ENOENT;
+	if (*gone)
+		a.err = 0;
+	return status ? status : conclude(rq, &a, what);
 }
 
 /* ---- requests ---- */

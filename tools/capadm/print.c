@@ -447,6 +447,11 @@ static void complain(const struct request *rq, int err, const char *fmt,
 
 	if (vasprintf(&message, fmt, args) < 0)
 		must(NULL);
+	if (rq->error) {
+		free(*rq->error);
+		*rq->error = message;
+		return;
+	}
 	if (!rq->json) {
 		char *safe = escape(message);
 

@@ -118,28 +118,25 @@ static const struct column columns[] = {
 	{ "COMMAND", false, CAPKM_A_WINDOW_COMM },
 };
 
-static bool is_orphan(struct nlattr **attrs)
-{
-	return get_number(attrs[CAPKM_A_WINDOW_STATE]) == CAPKM_WINDOW_ORPHANED;
-}
+const struct listing window_listing = {
+	.key = "windows",
+	.domain_attr = CAPKM_A_WINDOW_DOMAIN,
+	.fields = window_fields,
+	.columns = columns,
+	.columns_n = ARRAY_SIZE(columns),
+	.notes = add_first_failure,
+};
 
 int cmd_windows(const struct request *rq)
 {
 	bool history = rq->options & TAKES(HISTORY), orphans = rq->options & TAKES(ORPHANS);
 	struct query query = { .cmd = CAPKM_CMD_WINDOW_GET };
-	const struct listing listing = {
-		.key = "windows",
-		.domain_attr = CAPKM_A_WINDOW_DOMAIN,
-		.fields = window_fields,
-		.columns = columns,
-		.columns_n = ARRAY_SIZE(columns),
-		.notes = add_first_failure,
-		.keep = orphans ? is_orphan : NULL,
-	};
 
 	if (history && orphans)
 		return usage(rq, "give --history or --orphans, not both: an orphan is not closed yet");
 	if (history)
 		ask_flag(&query, CAPKM_A_WINDOW_HISTORY);
-	return list_records(rq, query, &listing);
+	if (orphans)
+		ask_u32(&query, CAPKM_A_WINDOW_STATE, CAPKM_WINDOW_ORPHANED);
+	return list_records(rq, query, &window_listing);
 }

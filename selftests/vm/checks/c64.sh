@@ -97,7 +97,7 @@ says '"kind": *"unconfirmed"'
 # It does not go away by itself, nor because somebody has looked.
 unhealthy || no "the probe goes on to fail"
 
-ask abandon engine "$window"
+ask abandon "engine/$window"
 ask domains
 says "\"id\": *$domain"
 ask windows --orphans engine

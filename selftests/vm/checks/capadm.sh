@@ -172,16 +172,29 @@ run 1 capadm --json windows nosuch
 complains '"message".*nosuch'
 complains '"errno": *"ENOENT"'
 balanced "$tmp/err" || no "an error is JSON"
-run 1 capadm abandon held 987654321
-run 1 capadm abandon nosuch "$orphan"
+run 1 capadm abandon held/987654321
+run 1 capadm abandon --dry-run held/987654321
+complains 'no window of domain [0-9]+ has the id 987654321; capadm windows [0-9]+ lists them'
+run 1 capadm abandon held 4000000
+complains 'no window of domain [0-9]+ is on slot 4000000; capadm windows [0-9]+ lists them'
+run 1 capadm abandon "nosuch/$orphan"
 run 2 capadm frobnicate
 run 2 capadm --frobnicate
 run 2 capadm domains held
 run 2 capadm buffers --orphans
 run 2 capadm windows --orphans --history
+run 2 capadm abandon
+complains 'right is DOMAIN/WINDOW, DOMAIN SLOT, --orphans or --pid PID'
 run 2 capadm abandon held
+complains 'held is no window; right is DOMAIN/WINDOW'
 run 2 capadm abandon held x
-run 2 capadm abandon held 0
+run 2 capadm abandon held/0
+run 2 capadm abandon held -1
+run 2 capadm abandon held/1x
+run 2 capadm abandon --pid 1x
+run 2 capadm abandon --pid
+run 2 capadm abandon --orphans held 3
+run 2 capadm abandon --orphans=yes
 run 2 capadm windows 0
 run 2 capadm windows 99999999999999999999
 run 2 capadm version extra
@@ -205,8 +218,8 @@ as_nobody 0 buffers
 lacks 'weights'
 as_nobody 1 windows held
 # What he may not see is there no more for him than what is not there.
-as_nobody 1 abandon held "$orphan"
-as_nobody 1 abandon "$domain" "$orphan"
+as_nobody 1 abandon "held/$orphan"
+as_nobody 1 abandon "$domain/$orphan"
 complains "no such domain, or no such window"
 as_nobody 0 version
 for command in windows failures buffers; do
@@ -217,21 +230,29 @@ has "^ *$domain/$orphan +orphaned"
 
 # ---- abandon
 
-table abandon held "$orphan"
-has "window $orphan of domain $domain is abandoned"
+table abandon --dry-run "held/$orphan"
+has "^ *$domain/$orphan +orphaned"
+has '^1 window would be abandoned$'
+table windows held
+has "^ *$domain/$orphan "
+table abandon "held/$orphan"
+has "^window $domain/$orphan is abandoned$"
 table windows held
 lacks "^ *$domain/$orphan "
 has 'capture'
 table windows --history held
 has "^ *$domain/$orphan +refused"
-run 1 capadm abandon held "$orphan"
+run 1 capadm abandon "held/$orphan"
+table abandon --orphans held
+has '^0 abandoned, 0 already gone$'
 table domains
 # other tests may have left domains that linger
 lacks "windows --orphans $domain\$"
 has "graphs: 0 sealed, 1 given up; see capadm windows --history $domain\$"
 window=$(capadm windows held | awk '$2 ~ /capture/ { sub(".*/", "", $1); print $1 }')
-json abandoned abandon "$domain" "$window"
-has "\"window\": $window"
+json abandon abandon "$domain/$window"
+has "\"id\": $window"
+has '"dry_run": false'
 
 # ---- the module
 
@@ -262,7 +283,7 @@ until rmmod capkm 2>"$tmp/err"; do
 	usleep 100000
 done
 if ! grep -q '^capkm ' /proc/modules; then
-	for command in domains windows failures buffers 'abandon 1 1'; do
+	for command in domains windows failures buffers 'abandon 1/1'; do
 		# shellcheck disable=SC2086 # words
 		run 1 capadm $command
 		complains 'module is not loaded; load it with: modprobe capkm'
