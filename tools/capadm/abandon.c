@@ -188,9 +188,8 @@ static int abandon(const struct request *rq, struct targets *ts, const struct ta
 	ask_u64(&q, CAPKM_A_WINDOW_DOMAIN, t->domain);
 	ask_u64(&q, CAPKM_A_WINDOW_ID, t->window);
 	if (by_filter(rq))
-		status = kernel_do_if_there(rq, &q, what, &gone);
-	else
-		status = kernel_do(rq, &q, what, NULL, NULL);
+		q.gone = &gone;
+	status = kernel_do(rq, &q, what, NULL, NULL);
 	free(what);
 	if (status)
 		ts->failed++;

@@ -4,8 +4,10 @@
  *
  *	commands.c	the tables of commands and options
  *	main.c		the command line
- *	domains.c windows.c buffers.c failures.c abandon.c version.c
- *			one group of commands each
+ *	domains.c sessions.c windows.c graphs.c buffers.c taint.c failures.c
+ *	abandon.c version.c
+ *			one command or group of commands each
+ *	tree.c		failures as a tree
  *	args.c		words of the command line
  *	record.c	attributes of a netlink record, by table, as JSON and text
  *	list.c		a list of records
@@ -45,6 +47,9 @@ enum option_id {
 	OPT_HISTORY,
 	OPT_ORPHANS,
 	OPT_REPORTS,
+	OPT_TREE,
+	OPT_DOT,
+	OPT_CLIENTS,
 	OPT_PID,
 	OPT_DRY_RUN,
 	OPT_JSON,
@@ -93,6 +98,9 @@ int cmd_windows(const struct request *rq);
 int cmd_buffers(const struct request *rq);
 int cmd_failures(const struct request *rq);
 int cmd_abandon(const struct request *rq);
+int cmd_sessions(const struct request *rq);
+int cmd_graphs(const struct request *rq);
+int cmd_taint(const struct request *rq);
 int cmd_version(const struct request *rq);
 int cmd_commands(const struct request *rq);	/* main.c */
 
@@ -129,6 +137,7 @@ enum field_type {
 	FIELD_FLAGS,	/* bit set of names */
 	FIELD_RECORD,	/* nested, by fields */
 	FIELD_LIST,	/* the same, as often as it comes */
+	FIELD_BYTES,	/* as good as text, opaque */
 };
 
 struct field {
@@ -143,7 +152,18 @@ extern const struct field domain_fields[];	/* domains.c */
 extern const struct field window_fields[];	/* windows.c */
 extern const struct field buffer_fields[];	/* buffers.c */
 extern const struct field failure_fields[];	/* failures.c */
+extern const struct field session_fields[];	/* sessions.c */
+extern const struct field client_fields[];	/* the same */
+extern const struct field graph_fields[];	/* graphs.c */
+extern const char *const right_names[];		/* domains.c, by bit */
 extern const char *const kind_names[];		/* failures.c, by enum capkm_kind */
+
+/* "launch, code -700: gemm: no kernel image", escaped; the caller frees it. */
+char *failure_line(struct nlattr **attrs);
+char *failure_json_line(struct json_object *f);
+/* As a tree or for Graphviz. (tree.c) */
+struct query;
+int show_failures(const struct request *rq, const struct query *q);
 
 /* "3/17", as a window is named on the command line. (windows.c) */
 char *window_name(struct nlattr **attrs);
@@ -175,6 +195,7 @@ struct query {
 	int cmd;			/* enum capkm_cmd */
 	struct ask asks[QUERY_MAX];
 	size_t n;
+	bool *gone;	/* if not NULL: set if it is not there, and that is no failure */
 };
 
 void ask_u32(struct query *q, int attr, uint32_t v);
@@ -198,10 +219,6 @@ int kernel_dump(const struct request *rq, const struct query *q, const char *wha
 		record_fn *record, void *ctx);
 int kernel_do(const struct request *rq, const struct query *q, const char *what,
 	      record_fn *record, void *ctx);
-
-/* No failure if the domain or what is in it is not there; then *@gone is set. */
-int kernel_do_if_there(const struct request *rq, const struct query *q, const char *what,
-		       bool *gone);
 
 /* A socket on which the module is known; it tells why, if there is none. */
 struct kernel {
@@ -239,6 +256,9 @@ void table_row(struct table *t, ...);
 void table_cells(struct table *t, char *const *cells);
 /* A line below the last row, wrapped and indented. */
 void table_note(struct table *t, const char *text);
+size_t table_rows(const struct table *t);
+void table_print(const struct table *t);
+void table_free(struct table *t);
 void table_print_and_free(struct table *t);
 
 char *format(const char *fmt, ...) PRINTF(1, 2);
@@ -257,6 +277,8 @@ enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_WARN, COLOUR_BAD, COLOUR_TITLE };
 
 /* @text, which it takes over, in a colour if stdout is a terminal that has some. */
 char *paint(enum colour colour, char *text);
+/* One line, cut to fit. */
+void print_cut(const char *line, enum colour colour);
 
 void *must(void *p);			/* memory or exit */
 
@@ -292,6 +314,9 @@ struct listing {
  */
 int list_records(const struct request *rq, struct query query,
 		 const struct listing *listing);
+/* The same for any query; @none, if not NULL, is said in place of an empty table. */
+int list_query(const struct request *rq, const struct query *q, const char *what,
+	       const char *none, const struct listing *listing);
 void list_row(struct table *t, const struct listing *listing, struct nlattr **attrs);
 
 extern const struct listing window_listing;	/* windows.c */

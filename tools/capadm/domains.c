@@ -13,7 +13,7 @@
 #include "capadm.h"
 
 static const char *const state_names[] = { "persistent", "defunct", NULL };
-static const char *const right_names[] = { "", "write", "read", NULL };
+const char *const right_names[] = { "", "write", "read", NULL };
 
 const struct field domain_fields[] = {
 	{ CAPKM_A_DOMAIN_ID,		FIELD_NUMBER,	"id" },

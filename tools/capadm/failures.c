@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* capadm failures */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <linux/capkm.h>
@@ -79,33 +81,98 @@ static const struct column columns[] = {
 };
 
 /* "gemm: cuLaunchKernel: invalid argument" */
+static char *join(char *label, char *text)
+{
+	char *s = format("%s%s%s", label, *label && *text ? ": " : "", text);
+
+	free(text);
+	free(label);
+	return s;
+}
+
+static char *reason(struct nlattr **attrs)
+{
+	return join(field_text(failure_fields, CAPKM_A_FAILURE_LABEL, attrs),
+		    field_text(failure_fields, CAPKM_A_FAILURE_TEXT, attrs));
+}
+
+static char *line(char *kind, int64_t code, char *reason)
+{
+	char number[32] = "", *s;
+
+	if (code)
+		sprintf(number, ", code %" PRId64, code);
+	s = format("%s%s%s%s", kind, number, *reason ? ": " : "", reason);
+	free(reason);
+	free(kind);
+	return s;
+}
+
+char *failure_line(struct nlattr **attrs)
+{
+	return line(field_text(failure_fields, CAPKM_A_FAILURE_KIND, attrs),
+		    (int32_t)get_number(attrs[CAPKM_A_FAILURE_CODE]), reason(attrs));
+}
+
+char *failure_json_line(struct json_object *f)
+{
+	return line(format("%s", json_object_get_string(json_object_object_get(f, "kind"))),
+		    json_object_get_int64(json_object_object_get(f, "code")),
+		    join(escape(json_object_get_string(json_object_object_get(f, "label"))),
+			 escape(json_object_get_string(json_object_object_get(f, "text")))));
+}
+
 static void add_reason(struct table *t, struct nlattr **attrs)
 {
-	char *label = field_text(failure_fields, CAPKM_A_FAILURE_LABEL, attrs);
-	char *text = field_text(failure_fields, CAPKM_A_FAILURE_TEXT, attrs);
-	char *note = format("%s%s%s", label, *label && *text ? ": " : "", text);
+	char *note = reason(attrs);
 
 	if (*note)
 		table_note(t, note);
 	free(note);
-	free(text);
-	free(label);
 }
 
 static const struct listing listing = {
 	.key = "failures",
-	.domain_attr = CAPKM_A_FAILURE_DOMAIN,
 	.fields = failure_fields,
 	.columns = columns,
 	.columns_n = ARRAY_SIZE(columns),
 	.notes = add_reason,
 };
 
+/* The command's arguments, as filters. */
+static int add_filters(const struct request *rq, struct query *q)
+{
+	uint64_t domain, id = 0;
+	int status = EXIT_OK;
+
+	if (rq->argc > 1)
+		status = parse_id(rq, "failure", rq->argv[1], &id);
+	if (!status && rq->argc)
+		status = find_domain(rq, rq->argv[0], &domain);
+	if (status || !rq->argc)
+		return status;
+	ask_u64(q, CAPKM_A_FAILURE_DOMAIN, domain);
+	if (id)
+		ask_u64(q, CAPKM_A_FAILURE_ID, id);
+	return EXIT_OK;
+}
+
 int cmd_failures(const struct request *rq)
 {
-	struct query query = { .cmd = CAPKM_CMD_FAILURE_GET };
+	struct query q = { .cmd = CAPKM_CMD_FAILURE_GET };
+	unsigned int drawn = rq->options & (TAKES(TREE) | TAKES(DOT));
+	int status;
 
+	if (drawn == (TAKES(TREE) | TAKES(DOT)))
+		return usage(rq, "give --tree or --dot, not both");
+	if (drawn & TAKES(DOT) && rq->json)
+		return usage(rq, "give --dot or --json, not both; --tree --json has the same as --dot");
+	status = add_filters(rq, &q);
+	if (status)
+		return status;
 	if (rq->options & TAKES(REPORTS))
-		ask_flag(&query, CAPKM_A_FAILURE_REPORTS);
-	return list_records(rq, query, &listing);
+		ask_flag(&q, CAPKM_A_FAILURE_REPORTS);
+	if (drawn)
+		return show_failures(rq, &q);
+	return list_query(rq, &q, "read the failures", NULL, &listing);
 }

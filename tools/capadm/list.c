@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What the commands that list something have in common. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "capadm.h"
@@ -58,26 +59,9 @@ static void add(struct nlattr **attrs, void *ctx)
 		list_row(l->table, l->listing, attrs);
 }
 
-static int dump(const struct request *rq, struct query *query, const struct list *l)
-{
-	uint64_t domain;
-	char *what;
-	int status;
-
-	if (!rq->argc)
-		return kernel_dump(rq, query, "read the domains", add, (void *)l);
-	status = find_domain(rq, rq->argv[0], &domain);
-	if (status)
-		return status;
-	ask_u64(query, l->listing->domain_attr, domain);
-	what = format("read domain %" PRIu64, domain);
-	status = kernel_dump(rq, query, what, add, (void *)l);
-	free(what);
-	return status;
-}
-
-int list_records(const struct request *rq, struct query query,
-		 const struct listing *listing)
+/* Nothing is printed before all of it is there. */
+int list_query(const struct request *rq, const struct query *q, const char *what,
+	       const char *none, const struct listing *listing)
 {
 	struct list l = { .listing = listing };
 	int status;
@@ -86,13 +70,34 @@ int list_records(const struct request *rq, struct query query,
 		l.json = must(json_object_new_array());
 	else
 		l.table = table_new(listing->columns, listing->columns_n);
-
-	/* Nothing is printed before all of it is there. */
-	status = dump(rq, &query, &l);
+	status = kernel_dump(rq, q, what, add, &l);
 	if (status)
 		return status;
 	if (rq->json)
 		return print_json(listing->key, l.json);
-	table_print_and_free(l.table);
+	if (none && !table_rows(l.table))
+		puts(none);
+	else
+		table_print(l.table);
+	table_free(l.table);
 	return EXIT_OK;
+}
+
+int list_records(const struct request *rq, struct query query,
+		 const struct listing *listing)
+{
+	uint64_t domain;
+	char *what;
+	int status;
+
+	if (!rq->argc)
+		return list_query(rq, &query, "read the domains", NULL, listing);
+	status = find_domain(rq, rq->argv[0], &domain);
+	if (status)
+		return status;
+	ask_u64(&query, listing->domain_attr, domain);
+	what = format("read domain %" PRIu64, domain);
+	status = list_query(rq, &query, what, NULL, listing);
+	free(what);
+	return status;
 }

@@ -177,10 +177,15 @@ static const char *explain(int err)
 	}
 }
 
-static int conclude(const struct request *rq, struct answer *a, const char *what)
+static int conclude(const struct request *rq, const struct query *q, struct answer *a,
+		    const char *what)
 {
 	int status = EXIT_OK;
 
+	if (a->err == ENOENT && q->gone) {
+		*q->gone = true;
+		a->err = 0;
+	}
 	if (a->err)
 		status = fail(rq, a->err, "cannot %s: %s", what,
 			      a->message ? a->message : explain(a->err));
@@ -235,7 +240,7 @@ int kernel_dump(const struct request *rq, const struct query *q, const char *wha
 	struct answer a = { .record = record, .ctx = ctx };
 	int status = ask(rq, q, NLM_F_DUMP, &a);
 
-	return status ? status : conclude(rq, &a, what);
+	return status ? status : conclude(rq, q, &a, what);
 }
 
 int kernel_do(const struct request *rq, const struct query *q, const char *what,
@@ -244,19 +249,7 @@ int kernel_do(const struct request *rq, const struct query *q, const char *what,
 	struct answer a = { .record = record, .ctx = ctx };
 	int status = ask(rq, q, NLM_F_ACK, &a);
 
-	return status ? status : conclude(rq, &a, what);
-}
-
-int kernel_do_if_there(const struct request *rq, const struct query *q, const char *what,
-		       bool *gone)
-{
-	struct answer a = {};
-	int status = ask(rq, q, NLM_F_ACK, &a);
-
-	*gone = !status && a.err == ENOENT;
-	if (*gone)
-		a.err = 0;
-	return status ? status : conclude(rq, &a, what);
+	return status ? status : conclude(rq, q, &a, what);
 }
 
 /* ---- requests ---- */

@@ -394,25 +394,64 @@ static size_t *measure(const struct table *t)
 	return w;
 }
 
-void table_print_and_free(struct table *t)
+size_t table_rows(const struct table *t)
 {
-	size_t *w = measure(t), i;
-	struct row *r, *next;
+	const struct row *r;
+	size_t n = 0;
+
+	for (r = t->first; r; r = r->next)
+		n += !r->note;
+	return n;
+}
+
+void table_print(const struct table *t)
+{
+	size_t *w = measure(t);
+	const struct row *r;
 
 	print_titles(t, w);
-	for (r = t->first; r; r = next) {
-		next = r->next;
+	for (r = t->first; r; r = r->next) {
 		if (r->note)
 			print_note(r->note);
 		else
 			print_cells(t, w, r->cells);
+	}
+	free(w);
+}
+
+void table_free(struct table *t)
+{
+	struct row *r, *next;
+	size_t i;
+
+	for (r = t->first; r; r = next) {
+		next = r->next;
 		for (i = 0; !r->note && i < t->n; i++)
 			free(r->cells[i]);
 		free(r->note);
 		free(r);
 	}
-	free(w);
 	free(t);
+}
+
+void table_print_and_free(struct table *t)
+{
+	table_print(t);
+	table_free(t);
+}
+
+void print_cut(const char *line, enum colour colour)
+{
+	size_t n = width(line), fits = LINE_MAX_COLUMNS;
+	char *s;
+
+	if (n <= fits)
+		s = format("%s", line);
+	else
+		s = format("%.*s...", (int)(skip_columns(line, fits - 3) - line), line);
+	s = paint(colour, s);
+	puts(s);
+	free(s);
 }
 
 /* ---- JSON ---- */

@@ -114,6 +114,25 @@ static struct json_object *list_json(const struct field *f, struct nlattr *all)
 	return list;
 }
 
+/* Zeros inside become U+FFFD, those at the end nothing. */
+static struct json_object *bytes_json(struct nlattr *attr)
+{
+	int i, len = attr ? nla_len(attr) : 0;
+	struct json_object *j;
+	char *s = must(malloc(len + 1));
+
+	memcpy(s, attr ? nla_data(attr) : "", len);
+	while (len && !s[len - 1])
+		len--;
+	s[len] = 0;
+	for (i = 0; i < len; i++)
+		if (!s[i])
+			s[i] = '\xff';
+	j = json_text(s);
+	free(s);
+	return j;
+}
+
 /* Takes @text over; NULL is JSON's null. */
 static struct json_object *own_text(char *text)
 {
@@ -131,6 +150,8 @@ static struct json_object *field_json(const struct field *f, struct nlattr **att
 	switch (f->type) {
 	case FIELD_TEXT:
 		return json_text(get_text(attr));
+	case FIELD_BYTES:
+		return bytes_json(attr);
 	case FIELD_UUID:
 		return own_text(uuid_text(attr));
 	case FIELD_RECORD:
