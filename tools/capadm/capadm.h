@@ -5,7 +5,7 @@
  *	commands.c	the tables of commands and options
  *	main.c		the command line
  *	domains.c sessions.c windows.c graphs.c buffers.c taint.c failures.c
- *	abandon.c version.c
+ *	abandon.c limits.c manage.c version.c
  *			one command or group of commands each
  *	tree.c		failures as a tree
  *	args.c		words of the command line
@@ -50,6 +50,14 @@ enum option_id {
 	OPT_TREE,
 	OPT_DOT,
 	OPT_CLIENTS,
+	OPT_MODE,
+	OPT_UID,
+	OPT_GID,
+	OPT_FORCE,
+	OPT_DEFAULTS,
+	OPT_USERS,
+	OPT_CODE,
+	OPT_TEXT,
 	OPT_PID,
 	OPT_DRY_RUN,
 	OPT_JSON,
@@ -101,6 +109,10 @@ int cmd_abandon(const struct request *rq);
 int cmd_sessions(const struct request *rq);
 int cmd_graphs(const struct request *rq);
 int cmd_taint(const struct request *rq);
+int cmd_domain_create(const struct request *rq);
+int cmd_domain_rm(const struct request *rq);
+int cmd_domain_limit(const struct request *rq);
+int cmd_device_fault(const struct request *rq);
 int cmd_version(const struct request *rq);
 int cmd_commands(const struct request *rq);	/* main.c */
 
@@ -155,6 +167,7 @@ extern const struct field failure_fields[];	/* failures.c */
 extern const struct field session_fields[];	/* sessions.c */
 extern const struct field client_fields[];	/* the same */
 extern const struct field graph_fields[];	/* graphs.c */
+extern const struct field limit_fields[];	/* limits.c */
 extern const char *const right_names[];		/* domains.c, by bit */
 extern const char *const kind_names[];		/* failures.c, by enum capkm_kind */
 
@@ -320,5 +333,9 @@ int list_query(const struct request *rq, const struct query *q, const char *what
 void list_row(struct table *t, const struct listing *listing, struct nlattr **attrs);
 
 extern const struct listing window_listing;	/* windows.c */
+extern const struct listing limit_listing;	/* limits.c */
+
+/* Whether so much is used that calls are soon refused. (limits.c) */
+bool limit_is_near(struct nlattr **attrs);
 
 #endif /* CAPADM_H */
