@@ -4,8 +4,8 @@
  *
  *	commands.c	the tables of commands and options
  *	main.c		the command line
- *	domains.c sessions.c windows.c graphs.c buffers.c taint.c failures.c
- *	abandon.c limits.c manage.c version.c
+ *	status.c domains.c sessions.c windows.c graphs.c buffers.c taint.c
+ *	failures.c abandon.c limits.c manage.c version.c
  *			one command or group of commands each
  *	tree.c		failures as a tree
  *	args.c		words of the command line
@@ -101,6 +101,7 @@ extern const struct option options[OPT_N];
 
 bool takes(const struct command *c, enum option_id id);	/* main.c */
 
+int cmd_status(const struct request *rq);
 int cmd_domains(const struct request *rq);
 int cmd_windows(const struct request *rq);
 int cmd_buffers(const struct request *rq);
@@ -290,6 +291,8 @@ enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_WARN, COLOUR_BAD, COLOUR_TITLE };
 
 /* @text, which it takes over, in a colour if stdout is a terminal that has some. */
 char *paint(enum colour colour, char *text);
+/* Above a part of the output. */
+void print_title(const char *title);
 /* One line, cut to fit. */
 void print_cut(const char *line, enum colour colour);
 
@@ -333,6 +336,7 @@ int list_query(const struct request *rq, const struct query *q, const char *what
 void list_row(struct table *t, const struct listing *listing, struct nlattr **attrs);
 
 extern const struct listing window_listing;	/* windows.c */
+extern const struct listing failure_listing;	/* failures.c */
 extern const struct listing limit_listing;	/* limits.c */
 
 /* Whether so much is used that calls are soon refused. (limits.c) */

@@ -9,6 +9,10 @@
 /* The first is the default. */
 const struct command commands[] = {
 	{
+		.name = "status",
+		.help = "say what ails, and what to do about it",
+		.run = cmd_status,
+	}, {
 		.name = "domains",
 		.help = "list the domains that you may read",
 		.run = cmd_domains,

@@ -131,7 +131,7 @@ static void add_reason(struct table *t, struct nlattr **attrs)
 	free(note);
 }
 
-static const struct listing listing = {
+const struct listing failure_listing = {
 	.key = "failures",
 	.fields = failure_fields,
 	.columns = columns,
@@ -174,5 +174,5 @@ int cmd_failures(const struct request *rq)
 		ask_flag(&q, CAPKM_A_FAILURE_REPORTS);
 	if (drawn)
 		return show_failures(rq, &q);
-	return list_query(rq, &q, "read the failures", NULL, &listing);
+	return list_query(rq, &q, "read the failures", NULL, &failure_listing);
 }

@@ -440,6 +440,14 @@ void table_print_and_free(struct table *t)
 	table_free(t);
 }
 
+void print_title(const char *title)
+{
+	char *s = paint(COLOUR_TITLE, format("%s", title));
+
+	printf("\n%s\n", s);
+	free(s);
+}
+
 void print_cut(const char *line, enum colour colour)
 {
 	size_t n = width(line), fits = LINE_MAX_COLUMNS;
