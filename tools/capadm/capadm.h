@@ -177,7 +177,7 @@ char *failure_line(struct nlattr **attrs);
 char *failure_json_line(struct json_object *f);
 /* As a tree or for Graphviz. (tree.c) */
 struct query;
-int show_failures(const struct request *rq, const struct query *q);
+int show_failures(const struct request *rq, const struct query *q, const char *what);
 
 /* "3/17", as a window is named on the command line. (windows.c) */
 char *window_name(struct nlattr **attrs);
@@ -330,6 +330,8 @@ struct listing {
  */
 int list_records(const struct request *rq, struct query query,
 		 const struct listing *listing);
+/* What cannot be done if that fails; 0: of all. The caller frees it. */
+char *read_domain(uint64_t id);
 /* The same for any query; @none, if not NULL, is said in place of an empty table. */
 int list_query(const struct request *rq, const struct query *q, const char *what,
 	       const char *none, const struct listing *listing);

@@ -140,18 +140,18 @@ const struct listing failure_listing = {
 };
 
 /* The command's arguments, as filters. */
-static int add_filters(const struct request *rq, struct query *q)
+static int add_filters(const struct request *rq, struct query *q, uint64_t *domain)
 {
-	uint64_t domain, id = 0;
+	uint64_t id = 0;
 	int status = EXIT_OK;
 
 	if (rq->argc > 1)
 		status = parse_id(rq, "failure", rq->argv[1], &id);
 	if (!status && rq->argc)
-		status = find_domain(rq, rq->argv[0], &domain);
+		status = find_domain(rq, rq->argv[0], domain);
 	if (status || !rq->argc)
 		return status;
-	ask_u64(q, CAPKM_A_FAILURE_DOMAIN, domain);
+	ask_u64(q, CAPKM_A_FAILURE_DOMAIN, *domain);
 	if (id)
 		ask_u64(q, CAPKM_A_FAILURE_ID, id);
 	return EXIT_OK;
@@ -161,18 +161,24 @@ int cmd_failures(const struct request *rq)
 {
 	struct query q = { .cmd = CAPKM_CMD_FAILURE_GET };
 	unsigned int drawn = rq->options & (TAKES(TREE) | TAKES(DOT));
+	uint64_t domain = 0;
+	char *what;
 	int status;
 
 	if (drawn == (TAKES(TREE) | TAKES(DOT)))
 		return usage(rq, "give --tree or --dot, not both");
 	if (drawn & TAKES(DOT) && rq->json)
 		return usage(rq, "give --dot or --json, not both; --tree --json has the same as --dot");
-	status = add_filters(rq, &q);
+	status = add_filters(rq, &q, &domain);
 	if (status)
 		return status;
 	if (rq->options & TAKES(REPORTS))
 		ask_flag(&q, CAPKM_A_FAILURE_REPORTS);
+	what = read_domain(domain);
 	if (drawn)
-		return show_failures(rq, &q);
-	return list_query(rq, &q, "read the failures", NULL, &failure_listing);
+		status = show_failures(rq, &q, what);
+	else
+		status = list_query(rq, &q, what, NULL, &failure_listing);
+	free(what);
+	return status;
 }

@@ -83,6 +83,11 @@ int list_query(const struct request *rq, const struct query *q, const char *what
 	return EXIT_OK;
 }
 
+char *read_domain(uint64_t id)
+{
+	return id ? format("read domain %" PRIu64, id) : format("read the domains");
+}
+
 int list_records(const struct request *rq, struct query query,
 		 const struct listing *listing)
 {
@@ -96,7 +101,7 @@ int list_records(const struct request *rq, struct query query,
 	if (status)
 		return status;
 	ask_u64(&query, listing->domain_attr, domain);
-	what = format("read domain %" PRIu64, domain);
+	what = read_domain(domain);
 	status = list_query(rq, &query, what, NULL, listing);
 	free(what);
 	return status;

@@ -418,13 +418,13 @@ static void show(const struct request *rq, struct json_object *failures)
 		printf("}\n");
 }
 
-int show_failures(const struct request *rq, const struct query *q)
+int show_failures(const struct request *rq, const struct query *q, const char *what)
 {
 	struct json_object *failures = must(json_object_new_array());
 	size_t i;
 	int status;
 
-	status = kernel_dump(rq, q, "read the failures", add_failure, failures);
+	status = kernel_dump(rq, q, what, add_failure, failures);
 	for (i = 0; !status && i < json_object_array_length(failures); i++)
 		status = fill(rq, json_object_array_get_idx(failures, i));
 	if (!status && rq->json)
