@@ -5,6 +5,7 @@
  * looked at from another session that holds the same buffer.
  *
  *   client --hold      no test: a domain with a bit of everything, for capadm
+ *   client --scene     no test: three domains that ail, for capadm
  *   client --pause     no test: a program to exec
  *   client --mutate FD no test: a program to exec, that uses what it inherited
  */
@@ -764,6 +765,97 @@ static void hold(void)
 	rest();
 }
 
+static u_int64_t named_domain(struct cl *cl, const char *name, unsigned int limit,
+			      u_int64_t value)
+{
+	struct capkm_limit_value v = { .limit = limit, .value = value };
+	struct capkm_domain_create d = {
+		.name_uptr = t_ptr(name), .name_len = strlen(name),
+		.limits_uptr = t_ptr(&v), .limits_len = !!limit,
+	};
+
+	T_OK(cl, DOMAIN_CREATE, &d);
+	cl->domain = d.out_domain;
+	return d.out_domain;
+}
+
+static u_int64_t labelled(struct cl *cl, const char *label)
+{
+	struct capkm_buffer_create n = {
+		.bytes = 4096, .flags = CAPKM_BUFFER_CREATE_F_EXPORT,
+		.label_uptr = t_ptr(label), .label_len = strlen(label),
+	};
+
+	T_OK(cl, BUFFER_CREATE, &n);
+	return n.out_buffer;
+}
+
+/* A root cause, and five layers that were skipped for it; two buffers of the last. */
+static u_int64_t chain_of_five(struct cl *cl)
+{
+	static const char *const labels[] = {
+		"embedding", "layer 1", "layer 2", "layer 3", "layer 4", "logits",
+	};
+	u_int64_t b[6], f;
+	struct t_enter e;
+
+	for (int i = 0; i < 6; i++)
+		b[i] = labelled(cl, labels[i]);
+	e = t_try_enter(cl, 1, 0, "gather", NO_CLAIMS, C({ b[0], 0, 100 }));
+	f = t_exit_failed(cl, e.scope, "illegal \"address\"");
+	for (int i = 0; i < 5; i++)
+		t_skip(cl, 1, labels[i + 1], C({ b[i], 0, 10 }), C({ b[i + 1], 0, 4096 }));
+	return f;
+}
+
+/* The process records, and ends. */
+static u_int64_t leave_window(struct cl *cl, u_int64_t buffer, u_int64_t at)
+{
+	u_int64_t w = t_record(cl, 7);
+
+	t_write(cl, 7, C({ buffer, at, at + 100 }));
+	t_kill(cl);
+	return w;
+}
+
+/*
+ * Three domains, for capadm: one with a chain, two orphans on one slot and an open
+ * window, one that is nearly full, and one whose process has ended.
+ */
+static void scene(void)
+{
+	u_int64_t training, inference, old, failure, b, w[3];
+	struct cl *a = t_client(), *full = t_client(), *dead = t_process(), *o[2];
+
+	training = named_domain(a, "training", 0, 0);
+	failure = chain_of_five(a);
+	b = labelled(a, "gradients");
+	for (int i = 0; i < 2; i++) {
+		o[i] = t_process();
+		t_attach(o[i], training);
+		t_open(o[i], b);
+		w[i] = leave_window(o[i], b, 1000 * i);
+	}
+	t_record(a, 2);
+	t_write(a, 2, C({ b, 3000, 3100 }));
+
+	inference = named_domain(full, "inference", CAPKM_LIMIT_BUFFERS, 10);
+	for (int i = 0; i < 10; i++)
+		t_buffer(full, 64);
+
+	old = named_domain(dead, "old", 0, 0);
+	b = t_buffer(dead, 4096);
+	t_fail(dead, 3, C({ b, 0, 64 }), "private to the dead");
+	w[2] = leave_window(dead, b, 0);
+
+	for (int i = 0; i < 200 && t_domain_query(a).out_orphans < 2; i++)
+		usleep(10000);
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+	       training, inference, old, failure, w[0], w[1], w[2]);
+	fflush(stdout);
+	rest();
+}
+
 static int mutate(int fd)
 {
 	struct capkm_stream_create a = { 0 };
@@ -785,6 +877,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(what, "--hold"))
 		hold();
+	if (!strcmp(what, "--scene"))
+		scene();
 	if (!strcmp(what, "--pause"))
 		rest();
 	if (!strcmp(what, "--true"))

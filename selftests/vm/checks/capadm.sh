@@ -7,10 +7,9 @@
 
 tmp=$(mktemp -d) || exit
 chmod 755 "$tmp"
-bad=0
 holder=
 
-# shellcheck disable=SC2329 # the trap calls it
+# shellcheck disable=SC2317,SC2329 # the trap calls it
 finish() {
 	[ -z "$holder" ] || kill -9 "$holder"
 	grep -q '^capkm ' /proc/modules || modprobe capkm
@@ -18,77 +17,7 @@ finish() {
 }
 trap finish EXIT
 
-no() {
-	bad=$((bad + 1))
-	echo "not so: $*"
-	sed 's/^/    /' "$tmp/out" "$tmp/err"
-}
-
-# run STATUS COMMAND...: an error is one line and nothing else, success is silent
-# on stderr.
-run() {
-	want=$1
-	shift
-	rc=0
-	"$@" >"$tmp/out" 2>"$tmp/err" || rc=$?
-	[ "$rc" -eq "$want" ] || no "$*: exit status $want (is $rc)"
-	if [ "$want" -eq 0 ]; then
-		[ -s "$tmp/out" ] || no "$*: it prints something"
-		[ ! -s "$tmp/err" ] || no "$*: no errors"
-	else
-		[ ! -s "$tmp/out" ] || no "$*: prints nothing when it fails"
-		[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "$*: its error is one line"
-	fi
-}
-
-has() {
-	grep -Eq -- "$1" "$tmp/out" || no "the output has: $1"
-}
-
-lacks() {
-	! grep -Eq -- "$1" "$tmp/out" || no "the output lacks: $1"
-}
-
-complains() {
-	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
-}
-
-fits() {
-	awk 'length > 100 { exit 1 }' "$tmp/out" || no "it fits 100 columns"
-}
-
-table() {
-	run 0 capadm "$@"
-	fits
-}
-
-# Braces and quotes outside of strings balance: as much of a parser as there is.
-json() {
-	key=$1
-	shift
-	run 0 capadm --json "$@"
-	balanced "$tmp/out" || no "$*: JSON is balanced"
-	has '"schema"'
-	has "\"$key\": *[[{]"
-}
-
-balanced() {
-	awk '{
-		gsub(/\\./, "")
-		gsub(/"[^"]*"/, "")
-		if (/"/)
-			exit 1
-		opened += gsub(/[{[]/, "")
-		closed += gsub(/[]}]/, "")
-	}
-	END { exit !(opened && opened == closed) }' "$1"
-}
-
-as_nobody() {
-	want=$1
-	shift
-	run "$want" su -s /bin/sh -c "exec /usr/sbin/capadm $*" nobody
-}
+. ./capadm.sh
 
 # ---- versions and help, before there is anything
 
@@ -105,22 +34,16 @@ has '--orphans'
 
 # ---- a domain to look at
 
-/selftests/programs/client --hold >"$tmp/held" &
-holder=$!
-n=0
-until [ -s "$tmp/held" ]; do
-	n=$((n + 1))
-	[ "$n" -lt 200 ] || exit 1
-	usleep 100000
-done
+hold --hold
 read -r domain orphan <"$tmp/held"
 
 table
+has "^ *$domain +root +orphans, tainted, reports .* held$"
+table domains
 has "^ *$domain +root +0?600 +.* held$"
 has "orphaned windows: 1; see capadm windows --orphans $domain"
 has 'failures of ended processes: 1; see capadm failures --reports'
 lacks "given up; see capadm windows --history $domain\$"
-table domains
 table windows held
 has "^ *$domain/[0-9]+ +capture"
 has "^ *$domain/$orphan +orphaned"
@@ -168,10 +91,10 @@ for command in windows failures buffers; do
 	complains '^capadm: cannot read domain 987654321'
 	run 2 capadm "$command" one two
 done
-run 1 capadm --json windows nosuch
+json_error 1 windows nosuch
 complains '"message".*nosuch'
 complains '"errno": *"ENOENT"'
-balanced "$tmp/err" || no "an error is JSON"
+json_error 2 windows --frobnicate
 run 1 capadm abandon held/987654321
 run 1 capadm abandon --dry-run held/987654321
 complains 'no window of domain [0-9]+ has the id 987654321; capadm windows [0-9]+ lists them'
@@ -300,4 +223,4 @@ if ! grep -q '^capkm ' /proc/modules; then
 	lacks 'held'
 fi
 
-[ "$bad" -eq 0 ]
+all_so
