@@ -148,6 +148,9 @@ static const struct capkm_field session_fields[] = {
 	SESSION(UNCONFIRMED,	NUMBER, unconfirmed),
 	SESSION(EVENTS_UNREAD,	NUMBER, events_unread),
 	SESSION(EVENTS_LOST,	NUMBER, events_lost),
+	SESSION(ENTERED,	NUMBER, entered),
+	SESSION(SKIPPED,	NUMBER, skipped),
+	SESSION(FAILED,		NUMBER, failed),
 };
 
 static const struct capkm_field client_fields[] = {

@@ -176,6 +176,7 @@ struct capkm_session_view {
 	u64 attached_ns;
 	u64 buffers, streams, scopes, windows, graphs, unconfirmed;
 	u64 events_unread, events_lost;
+	u64 entered, skipped, failed;
 	u32 rights, backend, max_streams, shared, clients;
 	u32 pid, uid;
 	char comm[16];

@@ -313,6 +313,7 @@ static void fill_failure(struct domain *d, struct graph *g, u32 kind, s32 code)
 	ck_failure_date(d, g->failure, kind, code);
 	g->failure->graph = g->node.id;
 	g->failure->window = g->window;
+	g->client->session->failed++;
 }
 
 static void drop_failure(struct graph *g, struct stock *back)
@@ -613,6 +614,7 @@ static void skip(struct beginning *b)
 	if (f->carriers.count)
 		ck_failure_skipped(f, skip_new(b));
 	ck_failure_unpin(f, st);
+	b->call->session->skipped++;
 	b->arg->out_result = CAPKM_SKIPPED;
 }
 
@@ -636,6 +638,7 @@ static void begin(struct beginning *b)
 		link_entry(l, struct use, tracked)->writers_paid = true;
 	host_trace(graph_replay_begin, g, g->slot, g->stream, NULL, false);
 	ck_escape(b->call, g->slot, g->stream);
+	b->call->session->entered++;
 	b->arg->out_result = CAPKM_CLEAN;
 }
 

@@ -443,6 +443,7 @@ struct capkm_session {
 	u64 events_read;		/* number of the last one */
 	u64 plain_read;			/* of those, not of failures */
 	u64 events_lost;		/* before the next one */
+	u64 entered, skipped, failed;	/* scopes and replays of its clients, so far */
 	struct stock stock;
 };
 

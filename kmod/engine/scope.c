@@ -169,6 +169,7 @@ static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
 	f->scope = s->node.id;
 	f->window = s->window ? s->window->node.id : 0;
 	memcpy(f->label, s->label, sizeof(f->label));
+	s->client->session->failed++;
 	return f;
 }
 
@@ -347,6 +348,7 @@ static void skip(struct entering *e)
 	if (f->carriers.count)
 		ck_failure_skipped(f, skip_new(e));
 	ck_failure_unpin(f, st);
+	e->call->session->skipped++;
 	e->arg->out_result = CAPKM_SKIPPED;
 }
 
@@ -460,6 +462,7 @@ static void enter(struct entering *e, const struct need *need)
 	ck_id_insert(&d->scopes, &s->node);
 	link_add_tail(&s->sib, &c->client->scopes);
 	c->client->scopes_n++;
+	c->session->entered++;
 	host_trace(scope_enter, s, e->reads->len, e->writes->len);
 	e->arg->out_result = CAPKM_CLEAN;
 	e->arg->out_scope = s->node.id;

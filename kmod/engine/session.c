@@ -471,4 +471,7 @@ void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v)
 	v->graphs = stats.graphs;
 	v->unconfirmed = stats.unconfirmed;
 	v->events_unread = ck_events_unread(s, &v->events_lost);
+	v->entered = s->entered;
+	v->skipped = s->skipped;
+	v->failed = s->failed;
 }
