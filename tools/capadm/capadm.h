@@ -60,6 +60,10 @@ enum option_id {
 	OPT_TEXT,
 	OPT_PID,
 	OPT_DRY_RUN,
+	OPT_FAILURES,
+	OPT_COUNT,
+	OPT_INTERVAL,
+	OPT_TEXTFILE,
 	OPT_JSON,
 	OPT_BYTES,
 	OPT_HELP,
@@ -114,7 +118,13 @@ int cmd_domain_create(const struct request *rq);
 int cmd_domain_rm(const struct request *rq);
 int cmd_domain_limit(const struct request *rq);
 int cmd_device_fault(const struct request *rq);
+int cmd_monitor(const struct request *rq);
+int cmd_top(const struct request *rq);
+int cmd_health(const struct request *rq);
+int cmd_metrics(const struct request *rq);
+int cmd_doctor(const struct request *rq);
 int cmd_version(const struct request *rq);
+int cmd_completion(const struct request *rq);
 int cmd_commands(const struct request *rq);	/* main.c */
 
 /*
@@ -247,6 +257,7 @@ void kernel_close(struct kernel *k);
 /* ---- print.c ---- */
 
 #define LINE_MAX_COLUMNS 100
+#define DEVICE "/dev/capkm"
 
 /* How a listing makes a cell of an attribute. */
 enum cell { CELL_TEXT, CELL_COUNT, CELL_ID, CELL_BYTES, CELL_TIME, CELL_USER };
@@ -275,6 +286,9 @@ void table_print(const struct table *t);
 void table_free(struct table *t);
 void table_print_and_free(struct table *t);
 
+/* Broken into lines that fit, the first indented by @first, behind what fills @at. */
+void print_wrapped(const char *s, int at, int first, int rest);
+
 char *format(const char *fmt, ...) PRINTF(1, 2);
 /* Harmless on a terminal: control characters and broken UTF-8 as \xNN. */
 char *escape(const char *text);
@@ -300,6 +314,8 @@ void *must(void *p);			/* memory or exit */
 
 /* {"schema": 1, @key: @value} on stdout. Takes @value over. */
 int print_json(const char *key, struct json_object *value);
+/* The same as one line, for one of many. */
+void print_json_line(const char *key, struct json_object *value);
 /* A JSON string of bytes that may not be UTF-8. */
 struct json_object *json_text(const char *text);
 

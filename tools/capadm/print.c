@@ -304,12 +304,12 @@ void table_note(struct table *t, const char *text)
 	append(t, 0)->note = format("%s", text);
 }
 
-static void print_note(const char *s)
+void print_wrapped(const char *s, int at, int first, int rest)
 {
-	const char *indent = "    ";
-	size_t room = LINE_MAX_COLUMNS - 4;
+	int indent = first;
 
 	while (*s) {
+		size_t room = LINE_MAX_COLUMNS - (at > indent ? at : indent);
 		const char *end = skip_columns(s, room), *space = end;
 
 		if (*end) {
@@ -318,13 +318,11 @@ static void print_note(const char *s)
 			if (space > s)
 				end = space;
 		}
-		printf("%s%.*s\n", indent, (int)(end - s), s);
+		printf("%*s%.*s\n", indent, "", (int)(end - s), s);
 		for (s = end; *s == ' '; s++)
 			;
-		if (room == LINE_MAX_COLUMNS - 4) {
-			indent = "      ";
-			room -= 2;
-		}
+		indent = rest;
+		at = 0;
 	}
 }
 
@@ -412,7 +410,7 @@ void table_print(const struct table *t)
 	print_titles(t, w);
 	for (r = t->first; r; r = r->next) {
 		if (r->note)
-			print_note(r->note);
+			print_wrapped(r->note, 0, 4, 6);
 		else
 			print_cells(t, w, r->cells);
 	}
@@ -471,6 +469,15 @@ static struct json_object *document(const char *key, struct json_object *value)
 	json_object_object_add(doc, "schema", json_object_new_int(JSON_SCHEMA));
 	json_object_object_add(doc, key, value);
 	return doc;
+}
+
+void print_json_line(const char *key, struct json_object *value)
+{
+	struct json_object *doc = document(key, value);
+
+	puts(json_object_to_json_string_ext(doc, JSON_C_TO_STRING_SPACED |
+						 JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(doc);
 }
 
 int print_json(const char *key, struct json_object *value)
