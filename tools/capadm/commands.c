@@ -102,6 +102,23 @@ const struct command commands[] = {
 		.options = TAKES(FAILURES) | TAKES(COUNT),
 		.max_args = 1,
 	}, {
+		.name = "top",
+		.help = "show again and again what sessions do",
+		.run = cmd_top,
+		.options = TAKES(INTERVAL) | TAKES(COUNT),
+	}, {
+		.name = "health",
+		.args = "[DOMAIN]",
+		.help = "say whether all is well, with an exit status for probes",
+		.run = cmd_health,
+		.options = TAKES(FAILURES),
+		.max_args = 1,
+	}, {
+		.name = "metrics",
+		.help = "print the numbers as OpenMetrics",
+		.run = cmd_metrics,
+		.options = TAKES(TEXTFILE),
+	}, {
 		.name = "version",
 		.help = "print the versions of capadm and of the module",
 		.run = cmd_version,

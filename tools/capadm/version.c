@@ -7,14 +7,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <linux/capkm.h>
-
-#include "capadm.h"
-
-#define DEVICE "/dev/capkm"
+#include "snapshot.h"
 
 /* 0 or errno. */
-static int ask(struct capkm_info *info)
+int ask_info(struct capkm_info *info)
 {
 	int fd = open(DEVICE, O_RDWR | O_CLOEXEC), err = 0;
 
@@ -44,7 +40,7 @@ int cmd_version(const struct request *rq)
 {
 	struct capkm_info info;
 	struct json_object *j;
-	int err = ask(&info);
+	int err = ask_info(&info);
 
 	if (rq->json) {
 		j = must(json_object_new_object());
