@@ -123,6 +123,14 @@ const struct command commands[] = {
 		.help = "print the versions of capadm and of the module",
 		.run = cmd_version,
 	}, {
+		.name = "completion",
+		.args = "bash|zsh|fish",
+		.help = "print what completes command lines in that shell",
+		.run = cmd_completion,
+		.min_args = 1,
+		.max_args = 1,
+		.hidden = true,
+	}, {
 		.name = "commands",
 		.help = "print this table, tab-separated",
 		.run = cmd_commands,
