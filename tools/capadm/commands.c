@@ -119,6 +119,10 @@ const struct command commands[] = {
 		.run = cmd_metrics,
 		.options = TAKES(TEXTFILE),
 	}, {
+		.name = "doctor",
+		.help = "find out what is wrong, and what to do about it",
+		.run = cmd_doctor,
+	}, {
 		.name = "version",
 		.help = "print the versions of capadm and of the module",
 		.run = cmd_version,
