@@ -6,6 +6,7 @@
  *
  *   client --hold      no test: a domain with a bit of everything, for capadm
  *   client --scene     no test: three domains that ail, for capadm
+ *   client --events N [--slow]  no test: a domain with so many events, for monitors
  *   client --pause     no test: a program to exec
  *   client --mutate FD no test: a program to exec, that uses what it inherited
  */
@@ -856,6 +857,27 @@ static void scene(void)
 	rest();
 }
 
+/* The domain, and how many events there will be, at least: four of each window. */
+static int events(unsigned int n, bool slow)
+{
+	struct capkm_domain_create d = { 0 };
+	struct cl *a = t_client();
+
+	T_OK(a, DOMAIN_CREATE, &d);
+	a->domain = d.out_domain;
+	printf("%" PRIu64 " %u\n", a->domain, n);
+	fflush(stdout);
+	if (slow)
+		sleep(5);
+	for (unsigned int i = 0; i < n; i += 4) {
+		t_record(a, 1);
+		t_abort(a, 1);
+		if (slow)
+			usleep(1000);
+	}
+	return 0;
+}
+
 static int mutate(int fd)
 {
 	struct capkm_stream_create a = { 0 };
@@ -879,6 +901,8 @@ int main(int argc, char **argv)
 		hold();
 	if (!strcmp(what, "--scene"))
 		scene();
+	if (!strcmp(what, "--events") && argc > 2)
+		return events(atoi(argv[2]), argc > 3);
 	if (!strcmp(what, "--pause"))
 		rest();
 	if (!strcmp(what, "--true"))

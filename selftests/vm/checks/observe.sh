@@ -1,0 +1,304 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Those who only look: monitor, health, metrics, top, doctor.  "client --hold" holds a
+# domain with an orphan and a failure; "client --events" makes many events.
+
+tmp=$(mktemp -d) || exit
+chmod 755 "$tmp"
+bad=0
+holder=
+watcher=
+node=$(tr : ' ' </sys/class/misc/capkm/dev)
+file=$(find /lib/modules -name 'capkm.ko*')
+
+# shellcheck disable=SC2329 # the trap calls it
+finish() {
+	for pid in $holder $watcher; do
+		kill -9 "$pid" 2>/dev/null
+	done
+	grep -q '^capkm ' /proc/modules || modprobe capkm
+	rm -rf "$tmp"
+}
+trap finish EXIT
+
+no() {
+	bad=$((bad + 1))
+	echo "not so: $*"
+	head -n 9 "$tmp/out" "$tmp/err" | sed 's/^/    /'
+}
+
+# run STATUS COMMAND...
+run() {
+	want=$1
+	shift
+	rc=0
+	"$@" >"$tmp/out" 2>"$tmp/err" || rc=$?
+	[ "$rc" -eq "$want" ] || no "$*: exit status $want (is $rc)"
+	awk 'length > 100 && !/next: |^ *[{"]/ { exit 1 }' "$tmp/out" || no "$*: fits 100 columns"
+}
+
+has() {
+	grep -Eq -- "$1" "$tmp/out" || no "the output has: $1"
+}
+
+lacks() {
+	! grep -Eq -- "$1" "$tmp/out" || no "the output lacks: $1"
+}
+
+complains() {
+	[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "the error is one line"
+	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
+}
+
+as_nobody() {
+	want=$1
+	shift
+	run "$want" su -s /bin/sh -c "exec /usr/sbin/capadm $*" nobody
+}
+
+hold() {
+	/selftests/programs/client --hold >"$tmp/held" &
+	holder=$!
+	n=0
+	until [ -s "$tmp/held" ]; do
+		n=$((n + 1))
+		[ "$n" -lt 200 ] || exit 1
+		usleep 100000
+	done
+	read -r domain orphan <"$tmp/held"
+}
+
+# ---- bad input
+
+run 2 capadm monitor --count 0
+complains 'right is'
+run 2 capadm top --interval soon
+complains 'right are'
+run 2 capadm top extra
+run 2 capadm health a b
+run 2 capadm metrics --textfile
+run 2 capadm completion ksh
+complains 'bash, zsh and fish'
+run 1 capadm monitor nosuch
+complains 'no domain is named nosuch'
+run 1 capadm monitor 987654321
+complains 'domain 987654321'
+
+# ---- health: well, not well, nobody there
+
+rmmod capkm || no "nobody uses the module yet"
+modprobe capkm || no "the module is loaded anew"
+run 0 capadm health
+has '^healthy: domains: 0$'
+run 0 capadm --json health
+has '"status": *"healthy"'
+run 0 capadm doctor
+has '^ok +module +capkm [0-9]'
+has '^ok +node +/dev/capkm answers'
+has '^ok +library .*works with the module'
+lacks '^(note|wrong)'
+
+hold
+run 1 capadm health
+has "^degraded.*orphaned windows, domain $domain \\(held\\)"
+run 1 capadm --json health held
+has '"schema"'
+has '"check": *"orphaned-windows"'
+run 1 capadm health nosuch
+has 'no domain is named nosuch'
+as_nobody 0 health
+run 1 capadm doctor
+has '^wrong +domains +1 orphaned windows'
+has "next: capadm windows --orphans $domain"
+run 1 capadm --json doctor
+has '"level": *"wrong"'
+capadm abandon "held/$orphan" >"$tmp/out" 2>"$tmp/err" ||
+	capadm abandon held "$orphan" >"$tmp/out" 2>"$tmp/err" || no "the orphan is abandoned"
+run 0 capadm health
+run 1 capadm health --failures held
+has 'failures that buffers carry'
+
+# ---- metrics; a strict parser of the host reads what is left in /run
+
+run 0 capadm metrics
+has '^# TYPE capkm_domain_sealed_windows counter$'
+has "^capkm_domain_info\\{domain=\"$domain\",name=\"held\",uid=\"0\",state=\"live\"\\} 1\$"
+has "^capkm_domain_failures\\{domain=\"$domain\"\\} [1-9]"
+has "^capkm_session_scopes_total\\{domain=\"$domain\""
+has "^capkm_domain_limit\\{domain=\"$domain\",limit=\"ranges\"\\} 16777216\$"
+[ "$(tail -n 1 "$tmp/out")" = '# EOF' ] || no "it ends with EOF"
+cp "$tmp/out" /run/metrics.txt
+run 0 capadm metrics --textfile "$tmp/capkm.prom"
+[ ! -s "$tmp/out" ] || no "a textfile is all"
+cp "$tmp/capkm.prom" /run/metrics.prom
+cp "$tmp/capkm.prom" "$tmp/out"
+has '^# TYPE capkm_domain_sealed_windows_total counter$'
+lacks '^# (EOF|UNIT)'
+[ -z "$(find "$tmp" -name '.capadm*')" ] || no "no other file stays"
+run 1 capadm metrics --textfile "$tmp/nosuch/capkm.prom"
+complains 'nosuch'
+run 2 capadm --json metrics --textfile "$tmp/x"
+run 0 capadm --json metrics
+has '"name": *"capkm_up"'
+
+# ---- top
+
+run 0 capadm top --count 1 --interval 0.2
+has '^[0-9:]+  domains 1  sessions 1 '
+has '^ *DOMAIN +SESSION .*SCOPES/s +SKIPS/s +FAILURES'
+has "^ *$domain +[0-9]+ .* client\$"
+run 0 capadm --json top --count 2 --interval 0.1
+[ "$(grep -c '^{ *"schema": *1, *"top"' "$tmp/out")" -eq 2 ] || no "two lines of two looks"
+has '"scopes_per_second": *[0-9]'
+
+# ---- monitor: all domains, one domain, one's own; many events
+
+as_nobody 1 monitor
+complains 'root'
+as_nobody 1 monitor "$domain"
+before=$(capadm --json domains | grep -c windows)
+timeout 2 capadm monitor held >"$tmp/out" 2>"$tmp/err"
+[ "$before" = "$(capadm --json domains | grep -c windows)" ] || no "who looks changes nothing"
+
+# watched FILE: each event once, in order, or counted as lost
+watched() {
+	awk '
+		/"lost": *\{/ { sub(/.*"events": */, ""); lost += $1; next }
+		/"event": *\{/ {
+			n = d = $0
+			sub(/.*"number": */, "", n)
+			sub(/.*"domain": */, "", d)
+			n += 0; d += 0
+			if (d in last && n <= last[d])
+				exit 1
+			last[d] = n
+			seen++
+		}
+		END { print seen + 0, lost + 0, n + 0 }' "$1"
+}
+
+watch() {
+	"$@" >"$tmp/watched" 2>"$tmp/err" &
+	watcher=$!
+	sleep 2
+}
+
+unwatch() {
+	sleep 2
+	kill -INT "$watcher"
+	wait "$watcher" || no "a monitor that was stopped has done well"
+	watcher=
+}
+
+# The first domain that it makes is the one that counts.
+watch capadm --json monitor --failures
+/selftests/programs/client --events 100000 >"$tmp/made"
+unwatch
+read -r many made <"$tmp/made"
+grep "\"domain\": *${many}[,}]" "$tmp/watched" >"$tmp/out"
+read -r seen lost last <<EOT
+$(watched "$tmp/out")
+EOT
+echo "# of $made events $seen were seen, $lost said to be lost"
+[ "$last" -ge "$made" ] || no "there were as many, and the last was seen"
+[ $((seen + lost)) -eq "$last" ] || no "each is seen once and in order, or said to be lost"
+
+# By a session: the same domain from the beginning, told when it ends.
+/selftests/programs/client --events 3000 --slow >"$tmp/slowly" &
+holder2=$!
+n=0
+until [ -s "$tmp/slowly" ] || [ "$n" -ge 100 ]; do
+	n=$((n + 1))
+	usleep 100000
+done
+read -r many made <"$tmp/slowly"
+watch unshare -n capadm --json monitor "$many"
+wait "$holder2"
+unwatch
+grep "\"domain\": *${many}[,}]" "$tmp/watched" >"$tmp/out"
+read -r seen lost last <<EOT
+$(watched "$tmp/out")
+EOT
+echo "# by a session: of $made events $seen were seen, $lost said to be lost"
+[ "$last" -ge "$made" ] || no "a session gives events in another network namespace"
+[ $((seen + lost)) -eq "$last" ] || no "each of them is seen, or said to be lost"
+run 0 timeout 60 capadm monitor --help
+
+# ---- doctor: the node, the library, the module
+
+rm /dev/capkm
+run 1 capadm doctor
+has '^wrong +node +/dev/capkm is not there'
+has 'next: mknod -m 666 /dev/capkm c'
+run 2 capadm health
+touch /.dockerenv
+run 1 capadm doctor
+has 'not given to this container'
+has 'next: docker run --device /dev/capkm'
+rm /.dockerenv
+mknod -m 666 /dev/capkm c 1 3
+run 1 capadm doctor
+has 'is device 1:3; the module'
+rm /dev/capkm
+# shellcheck disable=SC2086 # two numbers
+mknod -m 600 /dev/capkm c $node
+as_nobody 1 doctor
+has '^wrong +node +/dev/capkm does not let you open it \(mode 0600, root:root\)'
+has 'next: chmod 666 /dev/capkm'
+as_nobody 2 health
+has '^no authority: /dev/capkm: Permission denied'
+run 0 capadm doctor
+has '^note +node'
+chmod 666 /dev/capkm
+
+run 1 env LD_LIBRARY_PATH=/usr/lib/capkm-old capadm doctor
+has '^wrong +library +/usr/lib/capkm-old/libcapkm.so.0, version 0.0.1, does not work'
+CAPKM_DEVICE=embedded: run 0 capadm doctor
+has 'next: unset CAPKM_DEVICE'
+
+kill -9 "$holder"
+wait "$holder" 2>/dev/null
+holder=
+n=0
+until rmmod capkm 2>/dev/null || [ "$n" -ge 50 ]; do
+	n=$((n + 1))
+	usleep 100000
+done
+run 1 capadm doctor
+has '^wrong +module +capkm is installed \(.*capkm.ko\) and not loaded'
+has 'next: modprobe capkm$'
+grep -q '^capkm ' /proc/modules && no "who looks does not load the module"
+run 2 capadm health
+has '^no authority: the capkm module is not loaded$'
+run 0 capadm metrics
+has '^capkm_up 0$'
+grep -q '^capkm ' /proc/modules && no "who looks does not load the module"
+dep=$(find /lib/modules -name modules.dep)
+mv "$dep" "$tmp/dep"
+run 1 capadm doctor
+has 'but modprobe does not'
+has 'next: depmod$'
+mv "$tmp/dep" "$dep"
+mv "$file" "$tmp/capkm.ko"
+run 1 capadm doctor
+has 'not installed for Linux .* no headers'
+has 'next: (apt|dnf) install'
+mkdir -p "/lib/modules/$(uname -r)/build" /var/lib/dkms/capkm/0.1.0/build
+touch "/lib/modules/$(uname -r)/build/Makefile"
+touch /var/lib/dkms/capkm/0.1.0/build/make.log
+run 1 capadm doctor
+has 'DKMS could not build it'
+has 'next: tail -n 30 /var/lib/dkms/capkm/0.1.0/build/make.log'
+rm -r /var/lib/dkms
+run 1 capadm doctor
+has 'not installed for Linux'
+rm -r "/lib/modules/$(uname -r)/build"
+sed 's/vermagic=[^ ]*/vermagic=5.0.0-old/' "$tmp/capkm.ko" >"$file"
+run 1 capadm doctor
+has 'was built for Linux 5.0.0-old'
+mv "$tmp/capkm.ko" "$file"
+modprobe capkm || no "the module can be loaded again"
+run 0 capadm doctor
+
+[ "$bad" -eq 0 ]
