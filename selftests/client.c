@@ -847,7 +847,7 @@ static void scene(void)
 	old = named_domain(dead, "old", 0, 0);
 	b = t_buffer(dead, 4096);
 	t_fail(dead, 3, C({ b, 0, 64 }), "private to the dead");
-	w[2] = leave_window(dead, b, 0);
+	w[2] = leave_window(dead, b, 1000);
 
 	for (int i = 0; i < 200 && t_domain_query(a).out_orphans < 2; i++)
 		usleep(10000);
