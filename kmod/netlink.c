@@ -26,20 +26,24 @@
 /*
  * A socket can be handed to a process that may do more than its opener: as the
  * output of a setuid program, say. So nobody speaks for another user, and the
- * privilege must be there on both sides.
+ * privilege must be there on both sides. netlink_capable() does not look at the
+ * opener if the request named an address, for it takes who runs for the sender; of
+ * a dump that is whoever reads.
  */
 int capkm_sender_init(struct capkm_caller *who, struct sk_buff *skb,
 		      struct netlink_ext_ack *extack)
 {
-	const struct cred *opener = NETLINK_CB(skb).sk->sk_socket->file->f_cred;
+	const struct file *file = NETLINK_CB(skb).sk->sk_socket->file;
+	const struct cred *opener = file ? file->f_cred : NULL;
 
-	if (!uid_eq(opener->euid, current_euid()) ||
+	if (!opener || !uid_eq(opener->euid, current_euid()) ||
 	    !gid_eq(opener->egid, current_egid())) {
 		NL_SET_ERR_MSG(extack, "the socket was opened by another user or group");
 		return -EPERM;
 	}
 	capkm_caller_init(who);
-	who->admin = who->admin && netlink_capable(skb, CAP_SYS_ADMIN);
+	who->admin = who->admin && netlink_capable(skb, CAP_SYS_ADMIN) &&
+		     file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
 	return 0;
 }
 
