@@ -104,10 +104,8 @@ FIXTURE(trace)
 
 FIXTURE_SETUP(trace)
 {
-	if (t_embedded())
-		SKIP(return, "needs the module");
-	if (access(TRACING "/events/capkm", F_OK))
-		SKIP(return, "needs tracefs, as root");
+	if (t_embedded() || access(TRACING "/events/capkm", F_OK))
+		return;
 	rmdir(INSTANCE);
 	ASSERT_EQ(0, mkdir(INSTANCE, 0700));
 	self->a = t_process();
@@ -123,12 +121,19 @@ FIXTURE_SETUP(trace)
 
 FIXTURE_TEARDOWN(trace)
 {
+	if (!self->b)
+		return;
 	tracing("0");
 	if (self->a)
 		t_close(self->a);
 	t_close(self->b);
 	ASSERT_EQ(0, rmdir(INSTANCE));
 }
+
+#define NEEDS_TRACING() do {						\
+	if (!self->b)							\
+		SKIP(return, "needs the module, and tracefs as root");	\
+} while (0)
 
 /* A tracepoint of the window's class, with what the window's owner knows of it. */
 static char *window(struct cl *cl, const char *name, u_int64_t w, const char *state,
@@ -208,8 +213,10 @@ TEST_F(trace, names)
 {
 	struct dirent *e;
 	unsigned int n = 0, known;
-	DIR *dir = opendir(TRACING "/events/capkm");
+	DIR *dir;
 
+	NEEDS_TRACING();
+	dir = opendir(TRACING "/events/capkm");
 	ASSERT_NE(NULL, dir);
 	while ((e = readdir(dir))) {
 		if (e->d_type != DT_DIR || e->d_name[0] == '.')
@@ -233,6 +240,7 @@ TEST_F(trace, graph)
 	struct t_enter e;
 	u_int64_t w, v, g, f;
 
+	NEEDS_TRACING();
 	w = t_prepare(a, 3);
 	t_begin(a, 3);
 	TRACED(self->d, window(a, "prepare", w, "prepare", "none", 0, 0),
@@ -276,10 +284,13 @@ TEST_F(trace, graph)
 TEST_F(trace, failure)
 {
 	struct cl *a = self->a;
-	struct t_enter e = t_try_enter(a, 1, 0, "softmax", NO_CLAIMS, C({ self->x, 0, 10 }));
+	struct t_enter e;
 	struct capkm_report r;
-	u_int64_t f = t_exit_failed(a, e.scope, "no kernel image"), g, s;
+	u_int64_t f, g, s;
 
+	NEEDS_TRACING();
+	e = t_try_enter(a, 1, 0, "softmax", NO_CLAIMS, C({ self->x, 0, 10 }));
+	f = t_exit_failed(a, e.scope, "no kernel image");
 	r = t_failure(a, f, 0).r;
 	ASSERT_EQ(e.scope, r.scope);
 	TRACED(self->d, entered(a, e.scope, 1, 0, 0, 1, "softmax"),
@@ -309,8 +320,10 @@ TEST_F(trace, failure)
 TEST_F(trace, doomed)
 {
 	struct cl *a = self->a;
-	u_int64_t w = t_record(a, 3), f, r;
+	u_int64_t w, f, r;
 
+	NEEDS_TRACING();
+	w = t_record(a, 3);
 	free(traced(self->d));
 	t_window_fail(a, w, 5, 77, "attention", "unsupported");
 	f = t_window(a, w).r[0].failure;
@@ -355,10 +368,12 @@ static char *client(struct cl *cl, const char *how, unsigned int id, unsigned in
 /* A client comes, and dies with a scope, a window and a replay that are open. */
 TEST_F(trace, death)
 {
-	struct cl *b = self->b, *c = t_process(), dead;
+	struct cl *b = self->b, *c, dead;
 	u_int64_t w, v, s, g, r;
 	struct capkm_report torn, unended;
 
+	NEEDS_TRACING();
+	c = t_process();
 	t_attach(c, self->d);
 	TRACED(self->d, client(c, "join", 3, 0, 0, 0));
 	t_open(c, self->x);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int check_body(struct capkm_cuda *cuda, const struct capkm_cuda_body *b,
 		      const char *call, struct capkm_error *err)
@@ -74,6 +75,25 @@ static int check_parent(struct capkm_cuda *cuda, const struct stream *s,
 		call, on->window->id);
 }
 
+/* No window begins there meanwhile; and one that is given up dooms its parent. */
+static int check_scopes(struct capkm_cuda *cuda, const struct stream *s,
+			const char *call, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	struct capkm_stream_query q = {
+		.size = sizeof(q), .flags = CAPKM_PLACE_F_SLOT,
+		.place.slot = where.slot,
+	};
+	int rc;
+
+	memcpy(q.place.device, where.device, sizeof(q.place.device));
+	rc = capkm_stream_query(cuda->c, &q, err);
+	if (rc || !q.out_scopes)
+		return rc;
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: a scope or a replay is open on the stream", call);
+}
+
 /* The stream is claimed. */
 static int body_begin(struct capkm_cuda *cuda, struct stream *s,
 		      struct window *parent, const struct capkm_cuda_body *b,
@@ -91,9 +111,13 @@ static int body_begin(struct capkm_cuda *cuda, struct stream *s,
 	w->parent = parent;
 	w->body = (struct body){ b->graph, b->node, b->bodies };
 	rc = capkm_window_prepare_on(cuda, s, w, 0, call, &id, err);
-	if (!rc)
-		rc = capkm_window_begin_on(cuda, s, err);
-	if (!rc && window)
+	if (rc)
+		return rc;
+	rc = capkm_window_begin_on(cuda, s, err);
+	/* The authority may have refused it: the parent's end would wait for ever. */
+	if (rc)
+		capkm_stream_drop_window(cuda, s);
+	else if (window)
 		*window = id;
 	return rc;
 }
@@ -133,7 +157,9 @@ int capkm_cuda_body_begin(struct capkm_cuda *cuda, cu_stream handle,
 	if (rc)
 		return rc;
 	capkm_stream_clear(cuda, s);
-	rc = body_in(cuda, s, &b, window, call, err);
+	rc = check_scopes(cuda, s, call, err);
+	if (!rc)
+		rc = body_in(cuda, s, &b, window, call, err);
 	capkm_stream_release(cuda, s);
 	return rc;
 }

@@ -183,11 +183,11 @@ int capkm_cuda_usable(struct capkm_cuda *cuda, const char *call,
 		      struct capkm_error *err);
 /*
  * What the driver answered: 0 for 0; else fills @err ("call: function: NAME (code):
- * text") and gives the errno of cuda.h's DOC. An answer after which
- * the context is lost is told to the authority first: so whatever a call that may see one
- * has answered goes through here, even if nobody else wants to know it. The context is
- * the stream's or that of @where; without one (NULL, or the stream is not bound yet) the
- * calling thread's, if the bridge knows it.
+ * text") and gives the errno of cuda.h's DOC. An answer after which the context is lost is
+ * told to the authority first: so whatever a call that may see one has answered goes through
+ * here, even if nobody else wants to know it. The context is the calling thread's, if the
+ * bridge knows it, also where @stream is NULL; or that of @stream, of @where. Of a stream
+ * that is not bound yet nothing is told: it may be another context's.
  */
 int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
 		   const char *function, struct capkm_error *err);

@@ -107,23 +107,40 @@ static void notice(struct capkm_cuda *cuda, const struct capkm_where *where,
 		   int result, const char *function)
 {
 	struct capkm_cause cause;
-	struct capkm_where here;
 	char text[CAPKM_TEXT_MAX + 1];
 
 	if (!capkm_cuda_is_sticky(result))
 		return;
-	if (!where && !thread_place(cuda, &here))
-		return;
 	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
 	cause.kind = 0;		/* it is always a fault */
-	capkm_stream_fault(cuda->c, where ? where : &here, &cause, NULL, NULL,
-			   NULL);
+	capkm_stream_fault(cuda->c, where, &cause, NULL, NULL, NULL);
+}
+
+static int say(struct capkm_cuda *cuda, int result, const char *call,
+	       const char *function, struct capkm_error *err)
+{
+	const char *text = NULL;
+	int rc;
+
+	if (!result || !err)
+		return result ? errno_of(result) : 0;
+	cuda->cu.cuGetErrorString(result, &text);
+	rc = capkm_error_set(err, errno_of(result), CAPKM_NO_INDEX, 0,
+		"%s: %s: %s (%d)%s%s", call, function,
+		capkm_cu_name(cuda, result), result, text ? ": " : "",
+		text ? text : "");
+	capkm_error_code(err, result);
+	return rc;
 }
 
 int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
 		   const char *function, struct capkm_error *err)
 {
-	return capkm_cu_error_at(cuda, NULL, result, call, function, err);
+	struct capkm_where here;
+
+	if (capkm_cuda_is_sticky(result) && thread_place(cuda, &here))
+		notice(cuda, &here, result, function);
+	return say(cuda, result, call, function, err);
 }
 
 int capkm_cu_error_on(struct capkm_cuda *cuda, const struct stream *stream,
@@ -132,10 +149,10 @@ int capkm_cu_error_on(struct capkm_cuda *cuda, const struct stream *stream,
 {
 	struct capkm_where where;
 
-	if (!result)
-		return 0;
-	if (!stream || !stream->context)
+	if (!stream)
 		return capkm_cu_error(cuda, result, call, function, err);
+	if (!stream->context)
+		return say(cuda, result, call, function, err);
 	where = capkm_stream_place(stream);
 	return capkm_cu_error_at(cuda, &where, result, call, function, err);
 }
@@ -144,21 +161,8 @@ int capkm_cu_error_at(struct capkm_cuda *cuda, const struct capkm_where *where,
 		      int result, const char *call, const char *function,
 		      struct capkm_error *err)
 {
-	const char *text = NULL;
-	int rc;
-
-	if (!result)
-		return 0;
 	notice(cuda, where, result, function);
-	if (!err)
-		return errno_of(result);
-	cuda->cu.cuGetErrorString(result, &text);
-	rc = capkm_error_set(err, errno_of(result), CAPKM_NO_INDEX, 0,
-		"%s: %s: %s (%d)%s%s", call, function,
-		capkm_cu_name(cuda, result), result, text ? ": " : "",
-		text ? text : "");
-	capkm_error_code(err, result);
-	return rc;
+	return say(cuda, result, call, function, err);
 }
 
 void capkm_cu_cause(struct capkm_cuda *cuda, int result, const char *function,

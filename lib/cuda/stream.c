@@ -152,12 +152,16 @@ int capkm_stream_join(struct capkm_cuda *cuda, struct stream *stream,
 int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
 		       const char *call, struct capkm_error *err)
 {
-	bool busy;
+	bool busy, unbound;
 
 	pthread_mutex_lock(&cuda->lock);
 	busy = s->changing;
-	s->changing = true;
+	unbound = s->unbound;
+	s->changing = busy || !unbound;
 	pthread_mutex_unlock(&cuda->lock);
+	if (unbound)	/* by another thread, since the caller has found it */
+		return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
+			"%s: the stream is not bound any more", call);
 	return busy ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 		"%s: another thread prepares, begins or ends a window on the stream",
 		call) : 0;
@@ -221,13 +225,15 @@ static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	capture->how = w ? RECORDS : CAPTURES;
 	if (!w)
 		return 0;
-	rc = capkm_stream_join(cuda, s, w, err);
-	if (rc) {
-		capkm_window_put(cuda, w);
-		return rc;
-	}
 	capture->window = w;
-	return capkm_capture_hold(cuda, capture, call, err);
+	/* Held before it is joined: who ends it takes it off the streams that have. */
+	rc = capkm_capture_hold(cuda, capture, call, err);
+	if (rc)
+		return rc;
+	rc = capkm_stream_join(cuda, s, w, err);
+	if (rc)
+		capkm_capture_put(cuda, capture);
+	return rc;
 }
 
 /*
@@ -524,9 +530,11 @@ static int ask_stream(struct capkm_cuda *cuda, struct stream *s,
 	if (is_default(s->handle)) {
 		rc = capkm_cuda_context(cuda, call, &s->context, err);
 	} else {
-		rc = cu_call(cuda, err, call, cuStreamGetCtx, s->handle, &handle);
+		rc = cu_call_on(cuda, s, err, call, cuStreamGetCtx, s->handle,
+				&handle);
 		if (!rc)
-			rc = cu_call(cuda, err, call, cuCtxPushCurrent, handle);
+			rc = cu_call_on(cuda, s, err, call, cuCtxPushCurrent,
+					handle);
 		if (!rc) {
 			rc = capkm_cuda_context(cuda, call, &s->context, err);
 			capkm_cuda_pop(cuda);

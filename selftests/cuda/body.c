@@ -863,6 +863,7 @@ TEST_F(bridge, wrong_arguments)
 	struct node node, other;
 	cu_stream unbound = NULL;
 	cu_graph raw = NULL;
+	struct capkm_scope scope;
 
 	NEEDS_BODIES();
 	CU(cuStreamCreate(&unbound, CU_STREAM_NON_BLOCKING));
@@ -893,6 +894,10 @@ TEST_F(bridge, wrong_arguments)
 	FAILS(-EINVAL, "no window records", try_begin(g, t, &node, 0, u, NULL));
 	CU(cuStreamEndCapture(t, &raw));
 	CU(cuGraphDestroy(raw));
+	/* Work is being issued there: nothing is left behind, and the parent goes on. */
+	OK(capkm_cuda_scope_begin(g->b, t, NULL, &scope, NULL, &err));
+	FAILS(-EBUSY, "a scope", try_begin(g, s, &node, 0, t, NULL));
+	OK(capkm_cuda_scope_end(g->b, t, &scope, 0, &err));
 	/* A body is ended as one. */
 	begin_body(g, s, &node, 0, t);
 	FAILS(-EINVAL, "cuda_body_end", capkm_cuda_graph_end(g->b, t, &graph, NULL, &err));

@@ -370,10 +370,17 @@ static int write_out(const struct request *rq, const char *path, int fd)
 /* The collector reads *.prom only, and the whole of the old or of the new one. */
 static int write_textfile(const struct request *rq, const char *path)
 {
-	char *copy = format("%s", path);
-	char *temporary = format("%s/.capadm.XXXXXX", dirname(copy));
-	int fd = mkstemp(temporary), status;
+	const char *suffix = strrchr(path, '.');
+	char *copy, *temporary;
+	int fd, status;
 
+	/* A rename would also take the place of /dev/null. */
+	if (!suffix || strcmp(suffix, ".prom"))
+		return usage(rq, "%s is read by no collector; the name of a textfile ends in .prom",
+			     path);
+	copy = format("%s", path);
+	temporary = format("%s/.capadm.XXXXXX", dirname(copy));
+	fd = mkstemp(temporary);
 	if (fd < 0) {
 		status = fail(rq, errno, "cannot make a file beside %s: %s", path,
 			      strerror(errno));

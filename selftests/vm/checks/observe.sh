@@ -139,6 +139,7 @@ lacks '^# (EOF|UNIT)'
 run 1 capadm metrics --textfile "$tmp/nosuch/capkm.prom"
 complains 'nosuch'
 run 2 capadm --json metrics --textfile "$tmp/x"
+run 2 capadm metrics --textfile /dev/null
 run 0 capadm --json metrics
 has '"name": *"capkm_up"'
 
