@@ -918,7 +918,7 @@ TEST_F(bridge, administrator_abandons)
 	SAYS("taken away");
 	c_end_refused(g, s);
 	SAYS("abandoned");
-	TELLS(getpid(), "abandoned", "capadm windows --history %" PRIu64, domain);
+	TELLS(getpid(), "refused", "capadm windows --history %" PRIu64, domain);
 	c_write(g, s, m, 5);
 	b_usable(g, s, &self->on_s);
 }
