@@ -774,6 +774,8 @@ void ck_window_abort(struct domain *d, struct window *w, struct stock *back);
 /* ---- members, children, escaped work: member.c ---- */
 
 void ck_member_leave(struct slot *slot);
+/* Its owner, or one that has joined it. */
+bool ck_window_has_stream(const struct window *w, u64 stream);
 void ck_members_leave(struct window *w);
 /* The window that records on the slot, its own or that it joined, or NULL. */
 struct window *ck_slot_recording(const struct slot *slot);

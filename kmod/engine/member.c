@@ -240,7 +240,7 @@ void ck_child_sealed(struct window *w, struct stock *st)
 
 /* ---- escaped work ---- */
 
-static bool is_stream_of(const struct window *w, u64 stream)
+bool ck_window_has_stream(const struct window *w, u64 stream)
 {
 	const struct link *l;
 
@@ -266,7 +266,7 @@ static bool is_inside(const struct window *w, const struct slot *slot)
 static bool escapes(const struct window *w, const struct slot *slot,
 		    u64 stream)
 {
-	return ck_window_recording(w) && is_stream_of(w, stream) &&
+	return ck_window_recording(w) && ck_window_has_stream(w, stream) &&
 	       !is_inside(w, slot);
 }
 

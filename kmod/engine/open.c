@@ -5,24 +5,12 @@
  */
 #include "internal.h"
 
-static bool has_stream(const struct window *w, u64 stream)
-{
-	const struct link *l;
-
-	if (w->opener.stream == stream)
-		return true;
-	link_for_each(l, &w->members)
-		if (link_entry(l, struct slot, member_sib)->member_stream ==
-		    stream)
-			return true;
-	return false;
-}
-
 static bool passes(const struct window *w, const struct capkm_window_list *a)
 {
 	const u32 f = a->flags;
 
-	return (!(f & CAPKM_WINDOW_LIST_F_STREAM) || has_stream(w, a->stream)) &&
+	return (!(f & CAPKM_WINDOW_LIST_F_STREAM) ||
+		ck_window_has_stream(w, a->stream)) &&
 	       (!(f & CAPKM_WINDOW_LIST_F_SESSION) ||
 		w->opener.session == a->session) &&
 	       (!(f & CAPKM_WINDOW_LIST_F_PROCESS) ||
