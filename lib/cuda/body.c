@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int check_body(struct capkm_cuda *cuda, const struct capkm_cuda_body *b,
 		      const char *call, struct capkm_error *err)
@@ -79,15 +78,9 @@ static int check_parent(struct capkm_cuda *cuda, const struct stream *s,
 static int check_scopes(struct capkm_cuda *cuda, const struct stream *s,
 			const char *call, struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_stream_place(s);
-	struct capkm_stream_query q = {
-		.size = sizeof(q), .flags = CAPKM_PLACE_F_SLOT,
-		.place.slot = where.slot,
-	};
-	int rc;
+	struct capkm_stream_query q;
+	int rc = capkm_stream_state(cuda, s, &q, err);
 
-	memcpy(q.place.device, where.device, sizeof(q.place.device));
-	rc = capkm_stream_query(cuda->c, &q, err);
 	if (rc || !q.out_scopes)
 		return rc;
 	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
@@ -182,8 +175,6 @@ static int finish_body(struct closing *c, void *context)
 	int rc = capkm_end_capture(c, &raw);
 
 	(void)context;
-	if (!rc && !c->graph)
-		rc = capkm_end_no_memory(c);
 	if (!rc && !capkm_end_is_lost(c))
 		rc = keep_body(c);
 	if (!rc)

@@ -270,6 +270,9 @@ int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
 /* The same, when whoever has it is done. */
 void capkm_stream_await(struct capkm_cuda *cuda, struct stream *s);
 void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s);
+/* What the authority knows of the stream's slot. */
+int capkm_stream_state(struct capkm_cuda *cuda, const struct stream *stream,
+		       struct capkm_stream_query *q, struct capkm_error *err);
 /* -EBUSY, with the owner's name, if the authority refuses @what now. */
 int capkm_stream_refuse(struct capkm_cuda *cuda, const struct stream *stream,
 			uint32_t what, const char *call,

@@ -130,11 +130,13 @@ static struct graph *graph_new(struct capkm_cuda *cuda, struct stream *s)
 	return g;
 }
 
-/* Not lost. @raw: of the capture, or NULL; @exec: of somebody else, or NULL. */
+/* @raw: of the capture, or NULL. There is memory for what it becomes. */
 static int settle(struct closing *c, cu_graph raw, bool make_exec)
 {
 	int rc;
 
+	if (capkm_end_is_lost(c))
+		return capkm_end_seal(c);	/* says why not */
 	if (!raw)
 		return capkm_end_refuse_found(c, "the capture gave no graph");
 	rc = capkm_end_inspect(c, raw);
@@ -266,7 +268,7 @@ int capkm_end_capture(struct closing *c, cu_graph *raw)
 	driver_has_closed(c);
 	if (result && !capkm_end_is_lost(c))
 		return capkm_end_refuse_driver(c, result, "cuStreamEndCapture");
-	return 0;
+	return c->graph ? 0 : capkm_end_no_memory(c);
 }
 
 static int finish_own(struct closing *c, void *context)
@@ -274,11 +276,7 @@ static int finish_own(struct closing *c, void *context)
 	cu_graph raw = NULL;
 	int rc = capkm_end_capture(c, &raw);
 
-	if (!rc && !c->graph)
-		rc = capkm_end_no_memory(c);
-	if (!rc && capkm_end_is_lost(c))
-		rc = capkm_end_seal(c);		/* says why not */
-	else if (!rc)
+	if (!rc)
 		rc = settle(c, raw, true);
 	if (c->graph)
 		c->graph->raw = raw;
@@ -360,15 +358,10 @@ struct given {
 static int finish_given(struct closing *c, void *context)
 {
 	struct given *given = context;
-	int rc = 0;
+	int rc;
 
 	driver_has_closed(c);
-	if (!c->graph)
-		rc = capkm_end_no_memory(c);
-	if (!rc && capkm_end_is_lost(c))
-		rc = capkm_end_seal(c);
-	else if (!rc)
-		rc = settle(c, given->raw, false);
+	rc = c->graph ? settle(c, given->raw, false) : capkm_end_no_memory(c);
 	if (rc)
 		return rc;
 	c->graph->exec = given->exec;

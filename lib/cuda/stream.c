@@ -409,16 +409,22 @@ void capkm_streams_put(struct capkm_cuda *cuda, struct stream **streams,
 	free(streams);
 }
 
+int capkm_stream_state(struct capkm_cuda *cuda, const struct stream *s,
+		       struct capkm_stream_query *q, struct capkm_error *err)
+{
+	*q = (struct capkm_stream_query){
+		.size = sizeof(*q), .flags = CAPKM_PLACE_F_SLOT,
+		.place.slot = s->slot,
+	};
+	memcpy(q->place.device, s->context->uuid, sizeof(q->place.device));
+	return capkm_stream_query(cuda->c, q, err);
+}
+
 static bool is_confirmed(struct capkm_cuda *cuda, const struct stream *s)
 {
-	const struct capkm_where where = capkm_stream_place(s);
-	struct capkm_stream_query q = {
-		.size = sizeof(q), .flags = CAPKM_PLACE_F_SLOT,
-		.place.slot = where.slot,
-	};
+	struct capkm_stream_query q;
 
-	memcpy(q.place.device, where.device, sizeof(q.place.device));
-	return capkm_stream_query(cuda->c, &q, NULL) ||
+	return capkm_stream_state(cuda, s, &q, NULL) ||
 	       q.out_sequence <= q.out_confirmed;
 }
 

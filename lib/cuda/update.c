@@ -84,8 +84,6 @@ static int finish_update(struct closing *c, void *context)
 	cu_graph raw = NULL;
 	int rc = capkm_end_capture(c, &raw);
 
-	if (!rc && !c->graph)
-		rc = capkm_end_no_memory(c);
 	if (!rc && capkm_end_is_lost(c))
 		rc = capkm_end_seal(c);
 	else if (!rc)

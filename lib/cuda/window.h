@@ -99,7 +99,10 @@ void capkm_end_answer(struct capkm_answer *given, struct capkm_answer *known);
 
 /* These are for @finish. */
 
-/* Ends the driver's capture; the authority hears that, and why not if it failed. */
+/*
+ * Ends the driver's capture; the authority hears that, and why not if it failed, or if
+ * there is no memory for what the window becomes.
+ */
 int capkm_end_capture(struct closing *c, cu_graph *raw);
 /* Doomed or abandoned: sealing says so, and nothing else needs to be looked at. */
 bool capkm_end_is_lost(const struct closing *c);
