@@ -6,13 +6,12 @@
 
 tmp=$(mktemp -d) || exit
 chmod 755 "$tmp"
-bad=0
 holder=
 watcher=
 node=$(tr : ' ' </sys/class/misc/capkm/dev)
 file=$(find /lib/modules -name 'capkm.ko*')
 
-# shellcheck disable=SC2329 # the trap calls it
+# shellcheck disable=SC2317,SC2329 # the trap calls it
 finish() {
 	for pid in $holder $watcher; do
 		kill -9 "$pid" 2>/dev/null
@@ -22,6 +21,9 @@ finish() {
 }
 trap finish EXIT
 
+. ./capadm.sh
+
+# What these print is longer, may be nothing, and may come with a failure.
 no() {
 	bad=$((bad + 1))
 	echo "not so: $*"
@@ -38,35 +40,9 @@ run() {
 	awk 'length > 100 && !/next: |^ *[{"]/ { exit 1 }' "$tmp/out" || no "$*: fits 100 columns"
 }
 
-has() {
-	grep -Eq -- "$1" "$tmp/out" || no "the output has: $1"
-}
-
-lacks() {
-	! grep -Eq -- "$1" "$tmp/out" || no "the output lacks: $1"
-}
-
 complains() {
 	[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "the error is one line"
 	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
-}
-
-as_nobody() {
-	want=$1
-	shift
-	run "$want" su -s /bin/sh -c "exec /usr/sbin/capadm $*" nobody
-}
-
-hold() {
-	/selftests/programs/client --hold >"$tmp/held" &
-	holder=$!
-	n=0
-	until [ -s "$tmp/held" ]; do
-		n=$((n + 1))
-		[ "$n" -lt 200 ] || exit 1
-		usleep 100000
-	done
-	read -r domain orphan <"$tmp/held"
 }
 
 # ---- bad input
@@ -99,7 +75,8 @@ has '^ok +node +/dev/capkm answers'
 has '^ok +library .*works with the module'
 lacks '^(note|wrong)'
 
-hold
+hold --hold
+read -r domain orphan <"$tmp/held"
 run 1 capadm health
 has "^degraded.*orphaned windows, domain $domain \\(held\\)"
 run 1 capadm --json health held
@@ -302,4 +279,4 @@ mv "$tmp/capkm.ko" "$file"
 modprobe capkm || no "the module can be loaded again"
 run 0 capadm doctor
 
-[ "$bad" -eq 0 ]
+all_so
