@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* All that top, health, metrics and doctor judge by, of one moment. */
+/* All that top, health, metrics and doctor judge by: dumps, one after the other. */
 #ifndef CAPADM_SNAPSHOT_H
 #define CAPADM_SNAPSHOT_H
 

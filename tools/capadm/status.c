@@ -24,7 +24,7 @@ struct status {
 	const struct request *rq;
 	struct table *domains, *orphans, *failures, *limits;
 	struct json_object *json, *health;
-	uint64_t *near;		/* domains that a limit is near in, once for each */
+	uint64_t *near;		/* domains that a limit is near in, once for each limit */
 	size_t near_n;
 	struct kept *kept;	/* failures */
 	size_t kept_n;
