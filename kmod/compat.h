@@ -3,6 +3,7 @@
 #ifndef CAPKM_COMPAT_H
 #define CAPKM_COMPAT_H
 
+#include <linux/fs.h>
 #include <linux/mmu_notifier.h>
 #include <linux/version.h>
 #include <net/genetlink.h>
@@ -29,17 +30,18 @@ static inline struct nlattr **capkm_dump_attrs(struct netlink_callback *cb)
 }
 
 /*
- * 6.7 lets a group ask for a capability, and so do later points of 6.1 and 6.6.
- * Without that everybody could listen: there is no group.
- * To be deleted when the earlier points are no longer supported.
+ * A reference to a file, unless it is being released; it is not freed meanwhile. 6.7
+ * (0ede61d8589c) has a function for that.
+ * To be deleted when 6.1 and 6.6 are no longer supported.
  */
-#ifdef GENL_MCAST_CAP_SYS_ADMIN
-#define CAPKM_MCAST_ADMIN	.flags = GENL_MCAST_CAP_SYS_ADMIN
-#define CAPKM_MCAST_N(groups)	ARRAY_SIZE(groups)
+static inline bool capkm_get_live_file(struct file *file)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+	return get_file_rcu(file);
 #else
-#define CAPKM_MCAST_ADMIN
-#define CAPKM_MCAST_N(groups)	(0 * ARRAY_SIZE(groups))
+	return get_file_active(&file);
 #endif
+}
 
 /*
  * Some embedded configurations have no notifiers. The end of an image is then

@@ -367,6 +367,35 @@ static int device_fault(struct sk_buff *skb, struct genl_info *info)
 	return reply_end(&r, info, err);
 }
 
+/* ---- events ---- */
+
+/* Of all domains and users: so not in a namespace that has only a part of them. */
+static int event_subscribe(struct sk_buff *skb, struct genl_info *info)
+{
+	struct capkm_caller who;
+	int err;
+
+	err = capkm_sender_init(&who, skb, info->extack);
+	if (err)
+		return err;
+	if (!who.admin) {
+		NL_SET_ERR_MSG(info->extack,
+			       "only CAP_SYS_ADMIN may follow the events of all domains");
+		return -EPERM;
+	}
+	if (!net_eq(genl_info_net(info), &init_net)) {
+		NL_SET_ERR_MSG(info->extack,
+			       "the events of all domains are for the initial network namespace only");
+		return -EPERM;
+	}
+	/* It sends, so it cannot be released before we are done. */
+	err = capkm_events_subscribe(NETLINK_CB(skb).sk->sk_socket->file,
+				     info->snd_portid);
+	if (err == -ENOSPC)
+		NL_SET_ERR_MSG(info->extack, "too many sockets follow the events");
+	return err;
+}
+
 /* ---- the family ---- */
 
 /* One table for each kind of policy would do; one for each operation says more. */
@@ -375,6 +404,7 @@ static int device_fault(struct sk_buff *skb, struct genl_info *info)
 #define U64		{ .type = NLA_U64 }
 #define S32		{ .type = NLA_S32 }
 #define FLAG		{ .type = NLA_FLAG }
+#define NO		{ .type = NLA_REJECT }
 #define UUID		NLA_POLICY_EXACT_LEN(16)
 #define TEXT(max)	{ .type = NLA_NUL_STRING, .len = (max) }
 
@@ -486,6 +516,11 @@ static const struct nla_policy device_fault_policy[] = {
 	[CAPKM_A_FAULT_TEXT]		= TEXT(CAPKM_TEXT_MAX),
 };
 
+/* Nothing. Without a policy, anything would be taken. */
+static const struct nla_policy event_subscribe_policy[] = {
+	[CAPKM_A_EVENT_PAD]		= NO,
+};
+
 #define OP(c, p)				\
 	.cmd = CAPKM_CMD_##c,			\
 	.policy = p##_policy,			\
@@ -511,10 +546,7 @@ static const struct genl_ops capkm_ops[] = {
 	{ OP(DOMAIN_DEL, domain_del), .doit = domain_del },
 	{ OP(LIMIT_SET, limit_set), .doit = limit_set },
 	{ OP(DEVICE_FAULT, device_fault), .doit = device_fault },
-};
-
-static const struct genl_multicast_group capkm_groups[] = {
-	{ .name = CAPKM_MCGRP_EVENTS, CAPKM_MCAST_ADMIN },
+	{ OP(EVENT_SUBSCRIBE, event_subscribe), .doit = event_subscribe },
 };
 
 /*
@@ -529,23 +561,24 @@ struct genl_family capkm_family __ro_after_init = {
 	.parallel_ops	= true,
 	.ops		= capkm_ops,
 	.n_ops		= ARRAY_SIZE(capkm_ops),
-	.mcgrps		= capkm_groups,
-	.n_mcgrps	= CAPKM_MCAST_N(capkm_groups),
 };
 
 MODULE_ALIAS_GENL_FAMILY(CAPKM_FAMILY_NAME);
 
 int __init capkm_netlink_init(void)
 {
-	int err = genl_register_family(&capkm_family);
+	int err = capkm_events_init();
 
-	if (!err)
-		capkm_events_start();
+	if (err)
+		return err;
+	err = genl_register_family(&capkm_family);
+	if (err)
+		capkm_events_exit();
 	return err;
 }
 
 void capkm_netlink_exit(void)
 {
-	capkm_events_stop();
 	genl_unregister_family(&capkm_family);
+	capkm_events_exit();
 }

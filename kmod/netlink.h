@@ -5,11 +5,12 @@
  *	netlink.c		the family, its policies, what is done by it
  *	netlink_dump.c		dumps
  *	netlink_record.c	records of the engine as attributes, by table
- *	netlink_event.c		the multicast group
+ *	netlink_event.c		who follows the events of all domains
  */
 #ifndef CAPKM_NETLINK_H
 #define CAPKM_NETLINK_H
 
+#include <linux/init.h>
 #include <linux/types.h>
 #include <net/genetlink.h>
 
@@ -18,6 +19,7 @@
 struct capkm_caller;
 struct capkm_failure_view;
 struct capkm_report;
+struct file;
 
 extern struct genl_family capkm_family;
 
@@ -82,8 +84,13 @@ int capkm_dump_done(struct netlink_callback *cb);
 
 /* ---- events ---- */
 
-/* From now on; no more. */
-void capkm_events_start(void);
-void capkm_events_stop(void);
+int __init capkm_events_init(void);
+void capkm_events_exit(void);
+
+/*
+ * From now on the socket is sent each event of each domain, until it is released. Again:
+ * 0. -ENOSPC (too many sockets are), -ENOMEM.
+ */
+int capkm_events_subscribe(struct file *file, u32 portid);
 
 #endif /* CAPKM_NETLINK_H */

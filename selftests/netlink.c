@@ -2,12 +2,14 @@
 /*
  * The generic netlink family, against what the calls of the ABI have made and say:
  * policies, each dump, dumps of what changes, who may see and do what, requests that
- * are wrong, domains and limits and faults from outside, the multicast group.
+ * are wrong, domains and limits and faults from outside, events of all domains.
  */
 #include "netlink.h"
 #include "process.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #define GPU	T_GPU(1)
 #define NOBODY	65534u
@@ -870,8 +872,9 @@ static int look_around(void *ctx)
 	rq = request(&nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK, NULL, 0);
 	nl_put(&rq, CAPKM_A_FAULT_DEVICE, "0123456789abcdef", 16);
 	MUST(talk(&nl, rq)->a.err == -EPERM);
-	MUST(setsockopt(nl.fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nl.group,
-			sizeof(nl.group)) && errno == EPERM);
+	rq = request(&nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0);
+	d = talk(&nl, rq);
+	MUST(d->a.err == -EPERM && strstr(d->a.message, "CAP_SYS_ADMIN"));
 
 	/* What is his own he may, from his own. */
 	d = DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0640 });
@@ -1040,6 +1043,8 @@ TEST_F(netlink, wrong)
 	      CAPKM_A_LIMIT_VALUE, "value");
 	/* What is an event is no request; what only dumps does nothing else. */
 	ASSERT_EQ(-EOPNOTSUPP, talk(&self->nl, DONE(EVENT, { 1, 1 }))->a.err);
+	WRONG(DONE(EVENT_SUBSCRIBE, { CAPKM_A_EVENT_PAD, 1 }), FIRST, "");
+	WRONG(DONE(EVENT_SUBSCRIBE, { CAPKM_A_EVENT_DOMAIN, 1 }), FIRST, "");
 	ASSERT_EQ(-EOPNOTSUPP, talk(&self->nl, DONE(DOMAIN_GET, { 2, 1 }))->a.err);
 }
 
@@ -1218,11 +1223,30 @@ TEST_F(netlink, device_fault)
 
 /* ------------------------------------------------------------------ events */
 
+/* 0 or negative. Only a refusal is answered, at once: no event is taken for it. */
+static int subscribe(struct nl *nl)
+{
+	struct nl_request rq = nl_request(nl, CAPKM_CMD_EVENT_SUBSCRIBE, 0);
+	char room[8192] __attribute__((aligned(8)));
+	const struct nlmsghdr *hdr = (const void *)room;
+	struct nl_answer a = { 0 };
+
+	nl_send(nl, &rq);
+	if (recv(nl->fd, room, sizeof(room), MSG_PEEK | MSG_DONTWAIT) < 0)
+		return errno == EAGAIN || errno == ENOBUFS ? 0 : -errno;
+	if (hdr->nlmsg_type != NLMSG_ERROR)
+		return 0;
+	recv(nl->fd, room, sizeof(room), 0);
+	nl_message(&a, hdr, NULL, NULL);
+	return a.err;
+}
+
 static void follow(struct nl *nl)
 {
-	if (setsockopt(nl->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nl->group,
-		       sizeof(nl->group)))
-		t_die("events: %s", strerror(errno));
+	int err = subscribe(nl);
+
+	if (err)
+		t_die("events: %s", strerror(-err));
 }
 
 /* Of one domain, those that are there. */
@@ -1351,43 +1375,169 @@ TEST_F(netlink, lost_events)
 	ASSERT_EQ(4000, e.last);
 }
 
-/* Another namespace hears nothing, whoever listens there. */
+/* In another network namespace nobody is told. */
 TEST_F(netlink, elsewhere)
 {
-	u_int64_t dom = self->a ? self->a->domain : 0;
-	int pid, status, up[2], down[2];
-	char c;
+	int pid, status;
 
 	ONLY_KERNEL();
-	ASSERT_EQ(0, pipe(up) || pipe(down));
 	pid = fork();
 	if (!pid) {
-		struct events e = { .domain = dom };
+		struct dump *d;
 		struct nl nl;
 
 		if (unshare(CLONE_NEWNET))
 			_exit(2);
 		nl = nl_open();
-		/* Dumps are given there, too. */
-		if (DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, dom })->n != 1)
-			_exit(3);
-		follow(&nl);
-		if (write(up[1], "", 1) != 1 || read(down[0], &c, 1) != 1)
-			_exit(4);
-		_exit(drain(&nl, &e) || e.n ? 5 : 0);
+		d = talk(&nl, request(&nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0));
+		_exit(d->a.err != -EPERM || !strstr(d->a.message, "initial network namespace"));
 	}
-	ASSERT_EQ(1, read(up[0], &c, 1));
-	follow(&self->nl);
-	t_prepare(self->a, 1);
-	{
-		struct events e = { .domain = dom };
-
-		drain(&self->nl, &e);
-		ASSERT_EQ(1, e.n);
-	}
-	ASSERT_EQ(1, write(down[1], "", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
+}
+
+#define SUBSCRIBERS 64
+
+/* There is room for so many, each once, and as long as it is open. */
+TEST_F(netlink, subscribers)
+{
+	struct nl nl[SUBSCRIBERS], more;
+	struct events e;
+	int copy;
+
+	ONLY_KERNEL();
+	more = nl_open();
+	for (int i = 0; i < SUBSCRIBERS; i++) {
+		nl[i] = nl_open();
+		follow(&nl[i]);
+		follow(&nl[i]);
+	}
+	ASSERT_EQ(-ENOSPC, subscribe(&more));
+	t_prepare(self->a, 1);
+	for (int i = 0; i < SUBSCRIBERS; i++) {
+		e = (struct events){ .domain = self->a->domain };
+		ASSERT_EQ(0, drain(&nl[i], &e));
+		ASSERT_EQ(1, e.n);
+	}
+	e = (struct events){ .domain = self->a->domain };
+	drain(&more, &e);
+	ASSERT_EQ(0, e.n);
+	/* One that is closed, but not for good, and one that is. */
+	copy = dup(nl[0].fd);
+	nl_close(&nl[0]);
+	ASSERT_EQ(-ENOSPC, subscribe(&more));
+	nl[0].fd = copy;
+	t_prepare(self->a, 2);
+	drain(&nl[0], &e);
+	ASSERT_EQ(1, e.n);
+	nl_close(&nl[0]);
+	ASSERT_EQ(0, subscribe(&more));
+	for (int i = 1; i < SUBSCRIBERS; i++)
+		nl_close(&nl[i]);
+	e = (struct events){ .domain = self->a->domain };
+	t_prepare(self->a, 3);
+	drain(&more, &e);
+	ASSERT_EQ(1, e.n);
+	nl_close(&more);
+}
+
+#define PORT 0x7fff1234u
+
+/* Anybody: takes the port whenever it is free, and listens for a moment. For ever. */
+static int take_port(int ready)
+{
+	const struct timespec moment = { .tv_nsec = 200000 };
+	unsigned int times = 0;
+	char room[8192];
+	int fd;
+
+	MUST(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY));
+	MUST(!prctl(PR_SET_PDEATHSIG, SIGKILL));
+	for (;;) {
+		fd = nl_socket_at(PORT);
+		if (fd < 0)
+			continue;
+		nanosleep(&moment, NULL);
+		MUST(recv(fd, room, sizeof(room), MSG_DONTWAIT) < 0);
+		close(fd);
+		if (!times++)
+			MUST(write(ready, "", 1) == 1);
+	}
+}
+
+/* Events, one after the other. For ever. */
+static void make_events(void)
+{
+	struct cl *b = t_client();
+	u_int64_t y;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	t_domain(b);
+	y = t_buffer(b, 1);
+	for (;;)
+		taint_byte(b, y, 0);
+}
+
+/* Whoever gets the port of a socket that is closed hears nothing. */
+TEST_F_TIMEOUT(netlink, port_reused, 60)
+{
+	const time_t end = time(NULL) + 10;
+	unsigned int times = 0;
+	int taker, maker, status, up[2];
+	struct nl nl;
+	char c;
+
+	ONLY_KERNEL();
+	ASSERT_EQ(0, pipe(up));
+	taker = fork();
+	if (!taker)
+		_exit(take_port(up[1]));
+	maker = fork();
+	if (!maker)
+		make_events();
+	ASSERT_EQ(1, read(up[0], &c, 1));
+	nl = self->nl;
+	while (time(NULL) < end) {
+		nl.fd = nl_socket_at(PORT);
+		if (nl.fd < 0)
+			continue;
+		follow(&nl);
+		ASSERT_TRUE(recv(nl.fd, &c, 1, 0) == 1 || errno == ENOBUFS);
+		nl_close(&nl);
+		times++;
+	}
+	TH_LOG("%u times", times);
+	ASSERT_LE(10, times);
+	ASSERT_EQ(0, waitpid(maker, &status, WNOHANG));
+	ASSERT_EQ(0, waitpid(taker, &status, WNOHANG));
+	kill(maker, SIGKILL);
+	kill(taker, SIGKILL);
+	ASSERT_EQ(maker, waitpid(maker, &status, 0));
+	ASSERT_EQ(taker, waitpid(taker, &status, 0));
+}
+
+/* All of very many, in order, or as many as are said to be lost. */
+TEST_F_TIMEOUT(netlink, hundred_thousand_events, 120)
+{
+	struct events e = { .domain = self->a ? self->a->domain : 0 };
+	int room = 1 << 20;
+
+	ONLY_KERNEL();
+	ASSERT_EQ(0, setsockopt(self->nl.fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)));
+	follow(&self->nl);
+	for (int i = 0; i < MANY / 2; i++) {
+		taint_byte(self->a, self->x, 0);	/* minted, and the last one pruned */
+		/* One reader is fast enough, and for a while it is not. */
+		if (i % 50 == 0 && (i < 20000 || i > 30000))
+			drain(&self->nl, &e);
+	}
+	drain(&self->nl, &e);
+	t_prepare(self->a, 1);
+	ASSERT_EQ(0, drain(&self->nl, &e));
+	ASSERT_EQ(MANY, e.n + e.lost);
+	ASSERT_EQ(MANY, e.last);
+	ASSERT_EQ(1, e.gaps);
+	ASSERT_LE(MANY / 2, e.n);
 }
 
 TEST_HARNESS_MAIN

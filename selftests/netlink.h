@@ -20,7 +20,6 @@ struct nl {
 	int fd;
 	unsigned int seq;
 	unsigned short family;
-	unsigned int group;		/* of the events */
 	size_t part;			/* largest part of a dump that is asked for */
 };
 
@@ -236,17 +235,14 @@ static T_UNUSED struct nl_answer nl_talk(struct nl *nl, struct nl_request *rq,
 
 /* ------------------------------------------------------------------ the family */
 
-static T_UNUSED void nl_group(void *ctx, const struct nl_attrs *attrs)
+static T_UNUSED void nl_family(void *ctx, const struct nl_attrs *attrs)
 {
 	struct nl *nl = ctx;
-	struct nl_attrs groups, group;
 
 	nl->family = nl_number(attrs, CTRL_ATTR_FAMILY_ID);
-	nl_nested(&groups, attrs->a[CTRL_ATTR_MCAST_GROUPS]);
-	nl_nested(&group, groups.a[1]);
-	if (strcmp(nl_text(&group, CTRL_ATTR_MCAST_GRP_NAME), CAPKM_MCGRP_EVENTS))
-		t_die("the group is %s", nl_text(&group, CTRL_ATTR_MCAST_GRP_NAME));
-	nl->group = nl_number(&group, CTRL_ATTR_MCAST_GRP_ID);
+	/* Anybody could join one while there is no module. */
+	if (attrs->a[CTRL_ATTR_MCAST_GROUPS])
+		t_die("the family has a multicast group");
 }
 
 /* The kernel never forgets the largest part that was asked for. */
@@ -259,25 +255,34 @@ static T_UNUSED struct nl nl_on(int fd, size_t part)
 
 	genl->version = 1;
 	nl_put_text(&rq, CTRL_ATTR_FAMILY_NAME, CAPKM_FAMILY_NAME);
-	a = nl_talk(&nl, &rq, nl_group, &nl);
+	a = nl_talk(&nl, &rq, nl_family, &nl);
 	if (a.err)
 		t_die("the family: %s", strerror(-a.err));
 	return nl;
 }
 
-/* No answer within the time is one, too. */
-static T_UNUSED int nl_socket(void)
+/* No answer within the time is one, too. @port: 0, or one that may not be free: then -1. */
+static T_UNUSED int nl_socket_at(unsigned int port)
 {
 	const struct timeval wait = { .tv_sec = 10 };
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC), on = 1;
-	struct sockaddr_nl any = { .nl_family = AF_NETLINK };
+	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_pid = port };
 
-	if (fd < 0 || bind(fd, (void *)&any, sizeof(any)) ||
+	if (fd >= 0 && port && bind(fd, (void *)&addr, sizeof(addr))) {
+		close(fd);
+		return -1;
+	}
+	if (fd < 0 || (!port && bind(fd, (void *)&addr, sizeof(addr))) ||
 	    setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on)) ||
 	    setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)))
 		t_die("socket: %s", strerror(errno));
 	return fd;
+}
+
+static T_UNUSED int nl_socket(void)
+{
+	return nl_socket_at(0);
 }
 
 static T_UNUSED struct nl nl_open_(void)

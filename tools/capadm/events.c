@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events, from the multicast group of the netlink family, which has those of all
- * domains, or from a session of one domain. A session is attached for reading and
- * makes nothing; it counts as one of the domain's while we look.
+ * Events, by netlink, where an administrator is sent those of all domains, or from a
+ * session of one domain. A session is attached for reading and makes nothing; it counts
+ * as one of the domain's while we look.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ struct source {
 	} seen[SEEN];
 };
 
-/* ---- the multicast group ---- */
+/* ---- all domains ---- */
 
 static void note_newest(struct nlattr **attrs, void *ctx)
 {
@@ -49,19 +49,32 @@ static void note_newest(struct nlattr **attrs, void *ctx)
 		s->newest = id;
 }
 
-/* 0 or an error of libnl. */
-static int join(struct source *s)
+/*
+ * 0 or errno. Only a refusal is answered, and that answer is there before the request
+ * is sent: so no event is taken for it, or lost to it.
+ */
+static int subscribe(struct source *s)
 {
 	struct nl_sock *sock = s->kernel.sock;
-	int group, size = RECEIVE_BUFFER;
+	int size = RECEIVE_BUFFER;
+	struct {
+		struct nlmsghdr hdr;
+		struct nlmsgerr error;
+	} answer;
+	ssize_t n;
 
-	group = genl_ctrl_resolve_grp(sock, CAPKM_FAMILY_NAME, CAPKM_MCGRP_EVENTS);
-	if (group < 0)
-		return group;
 	s->fd = nl_socket_get_fd(sock);
 	if (setsockopt(s->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(s->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	return nl_socket_add_membership(sock, group);
+	nl_socket_disable_auto_ack(sock);
+	if (genl_send_simple(sock, s->kernel.family, CAPKM_CMD_EVENT_SUBSCRIBE,
+			     CAPKM_FAMILY_VERSION, 0) < 0)
+		return EIO;
+	n = recv(s->fd, &answer, sizeof(answer), MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN ? 0 : errno;
+	return n == sizeof(answer) && answer.hdr.nlmsg_type == NLMSG_ERROR ?
+		       -answer.error.error : 0;
 }
 
 static void leave(struct source *s)
@@ -71,32 +84,18 @@ static void leave(struct source *s)
 	s->fd = -1;
 }
 
-/* Nothing is ever sent to another network namespace than the first one. */
-static bool elsewhere(void)
-{
-	char ours[64] = "", first[64] = "";
-
-	return readlink("/proc/self/ns/net", ours, sizeof(ours) - 1) > 0 &&
-	       readlink("/proc/1/ns/net", first, sizeof(first) - 1) > 0 &&
-	       strcmp(ours, first);
-}
-
 /* A later domain than those that there are begins with number 1. */
-static int open_group(const struct request *rq, struct source *s)
+static int open_all(const struct request *rq, struct source *s)
 {
 	const struct query domains = { .cmd = CAPKM_CMD_DOMAIN_GET };
-	int err;
+	int err = subscribe(s);
 
-	if (elsewhere())
+	if (err == EPERM)
 		return fail(rq, EPERM,
-			    "events of all domains come to the first network namespace only; give a DOMAIN");
-	err = join(s);
-	if (err == -NLE_PERM)
-		return fail(rq, EPERM,
-			    "events of all domains are for root (CAP_SYS_ADMIN); give a DOMAIN");
-	if (err < 0)
-		return fail(rq, 0, "cannot listen to the events of the module: %s",
-			    nl_geterror(err));
+			    "events of all domains are for root (CAP_SYS_ADMIN) in the first network namespace; give a DOMAIN");
+	if (err)
+		return fail(rq, err, "cannot listen to the events of the module: %s",
+			    strerror(err));
 	return kernel_dump(rq, &domains, "read the domains", note_newest, s);
 }
 
@@ -138,7 +137,7 @@ static void give_message(struct source *s, struct nlmsghdr *hdr, event_fn fn, vo
 		fn(attrs, lost, ctx);
 }
 
-static int read_group(const struct request *rq, struct source *s, event_fn fn, void *ctx)
+static int read_all(const struct request *rq, struct source *s, event_fn fn, void *ctx)
 {
 	static char buffer[65536];
 	struct nlmsghdr *hdr = (void *)buffer;
@@ -258,7 +257,7 @@ static int read_session(const struct request *rq, struct source *s, event_fn fn,
 
 /* ---- either ---- */
 
-/* The group would be silent on a domain that is not there. */
+/* Of a domain that is not there nothing would ever come. */
 static int check_domain(const struct request *rq, struct source *s)
 {
 	struct query q = { .cmd = CAPKM_CMD_DOMAIN_GET };
@@ -280,8 +279,8 @@ static int open_either(const struct request *rq, struct source *s)
 		return status;
 	}
 	if (!s->domain)
-		return open_group(rq, s);
-	if (!elsewhere() && join(s) >= 0)
+		return open_all(rq, s);
+	if (!subscribe(s))
 		return check_domain(rq, s);
 	leave(s);
 	return open_session(rq, s);
@@ -312,7 +311,7 @@ int events_fd(const struct source *s)
 int events_read(const struct request *rq, struct source *s, event_fn fn, void *ctx,
 		bool *ended)
 {
-	return s->kernel.sock ? read_group(rq, s, fn, ctx) :
+	return s->kernel.sock ? read_all(rq, s, fn, ctx) :
 			 read_session(rq, s, fn, ctx, ended);
 }
 

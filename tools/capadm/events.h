@@ -14,8 +14,7 @@ typedef void (*event_fn)(struct nlattr **attrs, uint64_t lost, void *ctx);
 struct source;
 
 /*
- * @domain: id, or 0 for all. By the multicast group if we may, else by a session of
- * the domain.
+ * @domain: id, or 0 for all. By netlink if we may, else by a session of the domain.
  */
 int events_open(const struct request *rq, uint64_t domain, bool failures,
 		struct source **out);
