@@ -241,8 +241,11 @@ static int begin_window(struct capkm_cuda *cuda, struct window *w,
 
 	if (cuda->pool)
 		rc = capkm_pool_priming_end(cuda->pool, w->origin->slot, err);
-	if (!rc)
+	if (!rc) {
+		capkm_stream_begins(cuda, w->origin);
 		rc = begin_driver(cuda, w, err);
+		capkm_stream_begun(cuda, w->origin);
+	}
 	if (!rc)
 		rc = capkm_window_begin(cuda->c, &where,
 					CAPKM_WINDOW_F_DRIVER_DONE, NULL, err);
@@ -285,24 +288,20 @@ int capkm_cuda_graph_begin(struct capkm_cuda *cuda, cu_stream handle,
 	return rc;
 }
 
-/* The id of the capture that somebody else has begun. */
-static int check_attach(struct capkm_cuda *cuda, const struct stream *s,
-			const struct capture *on, const char *call,
-			uint64_t *id, struct capkm_error *err)
+/* Is it a capture that somebody else has begun? */
+static int check_attach(const struct stream *s, const struct capture *on,
+			const char *call, struct capkm_error *err)
 {
-	int status, rc;
-
 	if (on->how == RECORDS && (!on->window->attached || on->window->origin != s))
 		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the stream's capture is that of window %" PRIu64 " already",
 			call, on->window->id);
-	rc = capkm_stream_ask(cuda, s, call, &status, id, err);
-	if (rc || status == CU_CAPTURE_ACTIVE)
-		return rc;
+	if (on->status == CU_CAPTURE_ACTIVE)
+		return 0;
 	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 		"%s: the stream %s", call,
-		status ? "has a capture that was invalidated" :
-			 "does not capture");
+		on->status ? "has a capture that was invalidated" :
+			     "does not capture");
 }
 
 static int begin_attached(struct capkm_cuda *cuda, struct window *w,
@@ -347,17 +346,16 @@ int capkm_cuda_graph_attach(struct capkm_cuda *cuda, cu_stream handle,
 	struct capkm_cuda_graph_opts o;
 	struct capture on;
 	struct stream *s;
-	uint64_t id;
 	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
 
 	if (!rc)
 		rc = claim(cuda, handle, call, &s, &on, err);
 	if (rc)
 		return rc;
-	rc = check_attach(cuda, s, &on, call, &id, err);
+	rc = check_attach(s, &on, call, err);
 	capkm_capture_put(cuda, &on);
 	if (!rc)
-		rc = attach(cuda, s, id, &o, call, window, err);
+		rc = attach(cuda, s, on.id, &o, call, window, err);
 	capkm_stream_release(cuda, s);
 	return rc;
 }

@@ -7,18 +7,22 @@
  * graphs carry references, so what a call has found stays while it works with it.
  * Contexts stay until the close. Whoever issues work into a capture holds window->issue
  * for reading, so that nobody ends the capture meanwhile: a driver does not survive that.
+ * Whoever goes by a stream's not capturing is counted in stream->looks, so that no capture
+ * begins there meanwhile; who is so does not look at another stream.
  *
  * A stream's own window is set, changed and taken by one call at a time, which has claimed
  * the stream; a second one is told -EBUSY. The windows of bodies go with their parent, so
  * what ends that awaits the claims of their streams, always from the outer to the inner
- * and with no issue held. The window that a stream has joined comes and goes under the
- * lock alone.
+ * and with no issue held. (A body that could not begin is dropped with its parent's held,
+ * but has no bodies to await.) The window that a stream has joined comes and goes under
+ * the lock alone.
  */
 #ifndef CAPKM_LIB_CUDA_H
 #define CAPKM_LIB_CUDA_H
 
 #include <capkm/cuda.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
@@ -32,6 +36,7 @@ struct context {
 	unsigned long long id;
 	cu_device ordinal;
 	uint8_t uuid[16];
+	atomic_bool lost;	/* the authority knows; set under cuda->faulting */
 };
 
 struct stream {
@@ -51,6 +56,8 @@ struct stream {
 	bool unbound;
 	bool listed;
 	bool changing;		/* claimed: a call changes its own window's state */
+	uint32_t looks;		/* calls that found no begun window, and go by that */
+	bool beginning;		/* the driver's capture begins; none looks */
 	struct window *window;	/* a reference: its own, or that it joined; or NULL */
 };
 
@@ -62,6 +69,9 @@ struct capture {
 		CAPTURES,	/* without one */
 	} how;
 	struct window *window;	/* RECORDS: a reference, with its @issue */
+	struct stream *looked;	/* else: counted in its @looks */
+	int status;		/* CU_CAPTURE_*, as the driver has said */
+	uint64_t id;		/* the driver's, of an active one */
 };
 
 /* Host memory that recorded copies may use, until the graph goes. */
@@ -153,7 +163,8 @@ struct event {
 	uint64_t window;	/* that it was recorded in, or 0 */
 	bool exported;		/* so it stays with its stream */
 	uint64_t client;	/* of another process: whose it is, ... */
-	struct capkm_where where;	/* ... and the slot */
+	struct capkm_where where;	/* ... the slot, ... */
+	struct context *context;	/* ... and where it was opened */
 };
 
 struct capkm_cuda {
@@ -162,7 +173,8 @@ struct capkm_cuda {
 	struct cu_driver cu;
 	bool per_thread;
 	pthread_mutex_t lock;
-	pthread_cond_t unclaimed;	/* a stream, with @lock */
+	pthread_cond_t settled;	/* a stream's claim, looks or begin are over; with @lock */
+	pthread_mutex_t faulting;	/* telling the authority of a lost context */
 	SLIST_HEAD(context_list, context) contexts;
 	SLIST_HEAD(stream_list, stream) streams;
 	SLIST_HEAD(graph_list, graph) graphs;	/* that were not destroyed */
@@ -186,17 +198,28 @@ int capkm_cuda_usable(struct capkm_cuda *cuda, const char *call,
  * text") and gives the errno of cuda.h's DOC. An answer after which the context is lost is
  * told to the authority first: so whatever a call that may see one has answered goes through
  * here, even if nobody else wants to know it. The context is the calling thread's, if the
- * bridge knows it, also where @stream is NULL; or that of @stream, of @where. Of a stream
- * that is not bound yet nothing is told: it may be another context's.
+ * bridge knows it, also where @stream is NULL; or that of @stream; or @context. Of a stream
+ * that is not bound yet nothing is told: it may be another context's. A context is told
+ * once: what is left of it says the same for ever, and may be destroyed when the device has
+ * a new one.
  */
 int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
 		   const char *function, struct capkm_error *err);
 int capkm_cu_error_on(struct capkm_cuda *cuda, const struct stream *stream,
 		      int result, const char *call, const char *function,
 		      struct capkm_error *err);
-int capkm_cu_error_at(struct capkm_cuda *cuda, const struct capkm_where *where,
+int capkm_cu_error_at(struct capkm_cuda *cuda, struct context *context,
 		      int result, const char *call, const char *function,
 		      struct capkm_error *err);
+/*
+ * The same of a call that was given what another process has sent, @what: if it is none
+ * such, the driver says CU_UNKNOWN, and the context is none the worse (seen on an H200).
+ */
+int capkm_cu_error_sent(struct capkm_cuda *cuda, int result, const char *call,
+			const char *function, const char *what,
+			struct capkm_error *err);
+/* A wait for work of the context has ended well: it is not lost, whatever it once said. */
+void capkm_context_works(struct context *context);
 #define cu_call(cuda, err, call, function, ...)				\
 	capkm_cu_error(cuda, (cuda)->cu.function(__VA_ARGS__), call,	\
 		       #function, err)
@@ -246,8 +269,22 @@ int capkm_stream_find(struct capkm_cuda *cuda, cu_stream handle,
 int capkm_stream_look(struct capkm_cuda *cuda, struct stream *stream,
 		      const char *call, struct capture *capture,
 		      struct capkm_error *err);
+/* Only whether it captures, CU_CAPTURE_*; what the stream is part of stays as it is. */
+int capkm_stream_status(struct capkm_cuda *cuda, struct stream *stream,
+			const char *call, int *status, struct capkm_error *err);
+/*
+ * Around the begin of the driver's capture, by whoever has claimed the stream: those who
+ * think that it does not capture are done, and new ones wait until it does.
+ */
+void capkm_stream_begins(struct capkm_cuda *cuda, struct stream *stream);
+void capkm_stream_begun(struct capkm_cuda *cuda, struct stream *stream);
 void capkm_stream_put(struct capkm_cuda *cuda, struct stream *stream);
-/* Does it capture, and in which capture? Does not touch it. */
+/* Not the default stream of another thread: a handle means the calling thread's. */
+bool capkm_stream_is_mine(const struct stream *stream);
+/*
+ * Does it capture, and in which capture? Does not touch it. For whoever has claimed the
+ * stream, or if it is not bound; others hold what they ask about, as above.
+ */
 int capkm_stream_ask(struct capkm_cuda *cuda, const struct stream *stream,
 		     const char *call, int *status, uint64_t *id,
 		     struct capkm_error *err);
@@ -337,6 +374,9 @@ void capkm_retained_free(struct retained_list *list);
 
 /* sync.c */
 
+/* Waits for the stream, which does not capture; what it had done is confirmed, or lost. */
+int capkm_stream_finish(struct capkm_cuda *cuda, const struct stream *stream,
+			const char *call, struct capkm_error *err);
 void capkm_cuda_events_close(struct capkm_cuda *cuda);
 
 /* window.c */

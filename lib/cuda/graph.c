@@ -167,12 +167,12 @@ static int check(struct capkm_cuda *cuda, struct graph *g,
 static void drop_event(struct capkm_cuda *cuda, struct graph *g,
 		       const char *call)
 {
-	const struct capkm_where there = capkm_context_place(g->event_context);
-
-	capkm_cu_error_at(cuda, &there, cuda->cu.cuEventSynchronize(g->replayed),
-			  call, "cuEventSynchronize", NULL);
-	capkm_cu_error_at(cuda, &there, cuda->cu.cuEventDestroy(g->replayed),
-			  call, "cuEventDestroy", NULL);
+	capkm_cu_error_at(cuda, g->event_context,
+			  cuda->cu.cuEventSynchronize(g->replayed), call,
+			  "cuEventSynchronize", NULL);
+	capkm_cu_error_at(cuda, g->event_context,
+			  cuda->cu.cuEventDestroy(g->replayed), call,
+			  "cuEventDestroy", NULL);
 	g->replayed = NULL;
 }
 
@@ -311,20 +311,18 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	return rc;
 }
 
-static bool captures(struct capkm_cuda *cuda, const struct stream *s)
+static bool captures(struct capkm_cuda *cuda, struct stream *s)
 {
-	uint64_t id;
-	int status;
 	bool records;
+	int status, rc;
 
 	pthread_mutex_lock(&cuda->lock);
 	records = s->window && s->window->begun;
 	pthread_mutex_unlock(&cuda->lock);
-	if (records)
-		return true;
-	return !s->unbound &&
-	       !capkm_stream_ask(cuda, s, "graph_destroy", &status, &id, NULL) &&
-	       status != CU_CAPTURE_NONE;
+	if (records || s->unbound || !capkm_stream_is_mine(s))
+		return records;
+	rc = capkm_stream_status(cuda, s, "graph_destroy", &status, NULL);
+	return rc ? rc == -EBUSY : status != CU_CAPTURE_NONE;
 }
 
 /* All that it writes is as if its last replay had failed. */
@@ -419,10 +417,10 @@ int capkm_cuda_graph_replay(struct capkm_cuda *cuda, cu_stream handle,
 				replay(cuda, s, g, result, why, err);
 		capkm_cuda_graph_put(cuda, g);
 	}
-	if (capture.how == NOT_CAPTURING)
-		sweep_late(cuda);
 	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, s);
+	if (capture.how == NOT_CAPTURING)
+		sweep_late(cuda);
 	return rc;
 }
 

@@ -175,10 +175,14 @@ static int open_legacy(struct capkm_cuda *cuda, const struct capkm_cuda_ipc *ipc
 		       struct mapping *m, struct capkm_error *err)
 {
 	struct cu_ipc_handle handle;
+	int result;
 
 	memcpy(handle.bytes, ipc->handle, sizeof(handle.bytes));
-	return cu_call(cuda, err, "cuda_ipc_open", cuIpcOpenMemHandle,
-		       &m->address, handle, CU_IPC_LAZY_PEER_ACCESS);
+	result = cuda->cu.cuIpcOpenMemHandle(&m->address, handle,
+					     CU_IPC_LAZY_PEER_ACCESS);
+	return capkm_cu_error_sent(cuda, result, "cuda_ipc_open",
+		"cuIpcOpenMemHandle",
+		"the handle is not what cuda_ipc_export() gives", err);
 }
 
 static int map(struct capkm_cuda *cuda, struct mapping *m, int device,
@@ -208,25 +212,15 @@ static int map(struct capkm_cuda *cuda, struct mapping *m, int device,
 	return rc;
 }
 
-/*
- * Of a descriptor that is no memory the driver says CU_UNKNOWN, and the context is none
- * the worse (seen on an H200): what a peer sends must not look like a fault.
- */
 static int import(struct capkm_cuda *cuda, int fd, unsigned long long *handle,
 		  struct capkm_error *err)
 {
-	const char *call = "cuda_ipc_open";
-	const char *function = "cuMemImportFromShareableHandle";
 	int result = cuda->cu.cuMemImportFromShareableHandle(handle,
 		(void *)(intptr_t)fd, CU_HANDLE_POSIX_FD);
 
-	if (result != CU_UNKNOWN)
-		return capkm_cu_error(cuda, result, call, function, err);
-	capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-		"%s: %s: %s (%d): descriptor %d is not what cuda_ipc_export() gives",
-		call, function, capkm_cu_name(cuda, result), result, fd);
-	capkm_error_code(err, result);
-	return -EINVAL;
+	return capkm_cu_error_sent(cuda, result, "cuda_ipc_open",
+		"cuMemImportFromShareableHandle",
+		"the descriptor is not what cuda_ipc_export() gives", err);
 }
 
 static int open_mapped(struct capkm_cuda *cuda, const struct capkm_cuda_ipc *ipc,

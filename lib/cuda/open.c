@@ -79,10 +79,10 @@ int capkm_cuda_is_sticky(int result)
 }
 
 /*
- * The newest context of that handle whose id is not another one's: a context that is
- * lost may not tell its id.
+ * The calling thread's, if the bridge knows it: the newest of that handle whose id is not
+ * another one's, for a context that is lost may not tell its id.
  */
-static bool thread_place(struct capkm_cuda *cuda, struct capkm_where *where)
+static struct context *thread_context(struct capkm_cuda *cuda)
 {
 	unsigned long long id;
 	struct context *c;
@@ -90,21 +90,23 @@ static bool thread_place(struct capkm_cuda *cuda, struct capkm_where *where)
 	bool asked;
 
 	if (cuda->cu.cuCtxGetCurrent(&handle) || !handle)
-		return false;
+		return NULL;
 	asked = !cuda->cu.cuCtxGetId(handle, &id);
 	pthread_mutex_lock(&cuda->lock);
 	SLIST_FOREACH(c, &cuda->contexts, next)
 		if (c->handle == handle && (!asked || c->id == id))
 			break;
 	pthread_mutex_unlock(&cuda->lock);
-	if (c)
-		*where = capkm_context_place(c);
 	return c;
 }
 
-/* Of a context that the bridge does not know it has nothing to lose. */
-static void notice(struct capkm_cuda *cuda, const struct capkm_where *where,
-		   int result, const char *function)
+/*
+ * Under a lock of its own: a second thread that has heard the same must not tell it when
+ * the first one's caller has renewed the context.
+ */
+static void notice(struct capkm_cuda *cuda, struct context *context,
+		   const struct capkm_where *where, int result,
+		   const char *function)
 {
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
@@ -113,7 +115,17 @@ static void notice(struct capkm_cuda *cuda, const struct capkm_where *where,
 		return;
 	capkm_cu_cause(cuda, result, function, &cause, text, sizeof(text));
 	cause.kind = 0;		/* it is always a fault */
-	capkm_stream_fault(cuda->c, where, &cause, NULL, NULL, NULL);
+	pthread_mutex_lock(&cuda->faulting);
+	if (!atomic_load(&context->lost) &&
+	    !capkm_stream_fault(cuda->c, where, &cause, NULL, NULL, NULL))
+		atomic_store(&context->lost, true);
+	pthread_mutex_unlock(&cuda->faulting);
+}
+
+void capkm_context_works(struct context *context)
+{
+	if (atomic_load_explicit(&context->lost, memory_order_relaxed))
+		atomic_store(&context->lost, false);
 }
 
 static int say(struct capkm_cuda *cuda, int result, const char *call,
@@ -136,10 +148,12 @@ static int say(struct capkm_cuda *cuda, int result, const char *call,
 int capkm_cu_error(struct capkm_cuda *cuda, int result, const char *call,
 		   const char *function, struct capkm_error *err)
 {
-	struct capkm_where here;
+	/* Of a context that the bridge does not know it has nothing to lose. */
+	struct context *here = capkm_cuda_is_sticky(result) ?
+		thread_context(cuda) : NULL;
 
-	if (capkm_cuda_is_sticky(result) && thread_place(cuda, &here))
-		notice(cuda, &here, result, function);
+	if (here)
+		return capkm_cu_error_at(cuda, here, result, call, function, err);
 	return say(cuda, result, call, function, err);
 }
 
@@ -151,18 +165,34 @@ int capkm_cu_error_on(struct capkm_cuda *cuda, const struct stream *stream,
 
 	if (!stream)
 		return capkm_cu_error(cuda, result, call, function, err);
-	if (!stream->context)
-		return say(cuda, result, call, function, err);
-	where = capkm_stream_place(stream);
-	return capkm_cu_error_at(cuda, &where, result, call, function, err);
+	if (stream->context) {
+		where = capkm_stream_place(stream);
+		notice(cuda, stream->context, &where, result, function);
+	}
+	return say(cuda, result, call, function, err);
 }
 
-int capkm_cu_error_at(struct capkm_cuda *cuda, const struct capkm_where *where,
+int capkm_cu_error_at(struct capkm_cuda *cuda, struct context *context,
 		      int result, const char *call, const char *function,
 		      struct capkm_error *err)
 {
-	notice(cuda, where, result, function);
+	const struct capkm_where where = capkm_context_place(context);
+
+	notice(cuda, context, &where, result, function);
 	return say(cuda, result, call, function, err);
+}
+
+int capkm_cu_error_sent(struct capkm_cuda *cuda, int result, const char *call,
+			const char *function, const char *what,
+			struct capkm_error *err)
+{
+	if (result != CU_UNKNOWN)
+		return capkm_cu_error(cuda, result, call, function, err);
+	capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0, "%s: %s: %s (%d): %s",
+			call, function, capkm_cu_name(cuda, result), result,
+			what);
+	capkm_error_code(err, result);
+	return -EINVAL;
 }
 
 void capkm_cu_cause(struct capkm_cuda *cuda, int result, const char *function,
@@ -239,6 +269,7 @@ int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
 		c = malloc(sizeof(*c));
 		if (c) {
 			*c = new;
+			atomic_init(&c->lost, false);
 			SLIST_INSERT_HEAD(&cuda->contexts, c, next);
 		}
 	}
@@ -260,9 +291,7 @@ struct capkm_where capkm_context_place(const struct context *context)
 int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
 		    const char *call, struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_context_place(context);
-
-	return capkm_cu_error_at(cuda, &where,
+	return capkm_cu_error_at(cuda, context,
 				 cuda->cu.cuCtxPushCurrent(context->handle),
 				 call, "cuCtxPushCurrent", err);
 }
@@ -322,7 +351,8 @@ int capkm_cuda_open(struct capkm *c, const struct capkm_cuda_opts *opts,
 	cuda->generation = c->generation;
 	cuda->per_thread = o.flags & CAPKM_CUDA_F_PER_THREAD;
 	pthread_mutex_init(&cuda->lock, NULL);
-	pthread_cond_init(&cuda->unclaimed, NULL);
+	pthread_cond_init(&cuda->settled, NULL);
+	pthread_mutex_init(&cuda->faulting, NULL);
 	rc = capkm_cu_load(&cuda->cu, o.library, cuda->per_thread, err);
 	if (rc) {
 		release_handle(c);
@@ -368,7 +398,8 @@ void capkm_cuda_close(struct capkm_cuda *cuda)
 		SLIST_REMOVE_HEAD(&cuda->contexts, next);
 		free(c);
 	}
-	pthread_cond_destroy(&cuda->unclaimed);
+	pthread_mutex_destroy(&cuda->faulting);
+	pthread_cond_destroy(&cuda->settled);
 	pthread_mutex_destroy(&cuda->lock);
 	/* The driver stays: threads of it may run, and others may use it. */
 	release_handle(cuda->c);

@@ -35,14 +35,16 @@ static cu_stream normalise(const struct capkm_cuda *cuda, cu_stream handle)
 	return cuda->per_thread ? CU_STREAM_IS_PER_THREAD : CU_STREAM_IS_LEGACY;
 }
 
+bool capkm_stream_is_mine(const struct stream *s)
+{
+	return !s->per_thread || pthread_equal(s->thread, pthread_self());
+}
+
 static bool is_same(const struct stream *s, cu_stream handle,
 		    const struct context *context)
 {
-	if (s->handle != handle)
-		return false;
-	if (s->per_thread && !pthread_equal(s->thread, pthread_self()))
-		return false;
-	return !context || s->context == context;
+	return s->handle == handle && capkm_stream_is_mine(s) &&
+	       (!context || s->context == context);
 }
 
 /* A default stream is one of each context. Under the lock. */
@@ -171,7 +173,7 @@ void capkm_stream_await(struct capkm_cuda *cuda, struct stream *s)
 {
 	pthread_mutex_lock(&cuda->lock);
 	while (s->changing)
-		pthread_cond_wait(&cuda->unclaimed, &cuda->lock);
+		pthread_cond_wait(&cuda->settled, &cuda->lock);
 	s->changing = true;
 	pthread_mutex_unlock(&cuda->lock);
 }
@@ -180,17 +182,24 @@ void capkm_stream_unclaim(struct capkm_cuda *cuda, struct stream *s)
 {
 	pthread_mutex_lock(&cuda->lock);
 	s->changing = false;
-	pthread_cond_broadcast(&cuda->unclaimed);
+	pthread_cond_broadcast(&cuda->settled);
 	pthread_mutex_unlock(&cuda->lock);
 }
 
 void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture)
 {
-	if (!capture->window)
+	if (capture->window) {
+		pthread_rwlock_unlock(&capture->window->issue);
+		capkm_window_put(cuda, capture->window);
+		capture->window = NULL;
+	}
+	if (!capture->looked)
 		return;
-	pthread_rwlock_unlock(&capture->window->issue);
-	capkm_window_put(cuda, capture->window);
-	capture->window = NULL;
+	pthread_mutex_lock(&cuda->lock);
+	if (!--capture->looked->looks)
+		pthread_cond_broadcast(&cuda->settled);
+	pthread_mutex_unlock(&cuda->lock);
+	capture->looked = NULL;
 }
 
 int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
@@ -210,7 +219,7 @@ int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
  * The driver has made the stream a part of a window's capture by itself (an event that
  * the bridge did not see): so it joins. Or the capture is nobody's that the bridge knows.
  */
-static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
+static int classify(struct capkm_cuda *cuda, struct stream *s,
 		    struct capture *capture, const char *call,
 		    struct capkm_error *err)
 {
@@ -218,7 +227,7 @@ static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	int rc;
 
 	pthread_mutex_lock(&cuda->lock);
-	w = window_of(cuda, id);
+	w = window_of(cuda, capture->id);
 	if (w)
 		w->refs++;
 	pthread_mutex_unlock(&cuda->lock);
@@ -228,7 +237,7 @@ static int classify(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	capture->window = w;
 	/* Held before it is joined: who ends it takes it off the streams that have. */
 	rc = capkm_capture_hold(cuda, capture, call, err);
-	if (rc)
+	if (rc || w->origin == s)	/* its own, begun meanwhile */
 		return rc;
 	rc = capkm_stream_join(cuda, s, w, err);
 	if (rc)
@@ -255,17 +264,59 @@ static int vanished(struct capkm_cuda *cuda, const struct stream *s,
 		call, w->id, (void *)s->handle);
 }
 
-/* The window that has begun on the stream, a reference; or NULL. */
-static struct window *begun_on(struct capkm_cuda *cuda, struct stream *s)
+/*
+ * A driver that is asked about a capture while another thread ends it crashes (seen on an
+ * H200). So the stream's begun window is held while it is asked, and issued to; and if
+ * there is none, none begins. Until capkm_capture_put().
+ */
+static int look_begin(struct capkm_cuda *cuda, struct stream *s,
+		      const char *call, struct capture *on,
+		      struct capkm_error *err)
 {
-	struct window *w;
-
+	*on = (struct capture){ .how = NOT_CAPTURING };
 	pthread_mutex_lock(&cuda->lock);
-	w = s->window && s->window->begun ? s->window : NULL;
-	if (w)
-		w->refs++;
+	while (s->beginning)
+		pthread_cond_wait(&cuda->settled, &cuda->lock);
+	if (s->window && s->window->begun) {
+		on->window = s->window;
+		on->window->refs++;
+	} else {
+		on->looked = s;
+		s->looks++;
+	}
 	pthread_mutex_unlock(&cuda->lock);
-	return w;
+	return on->window ? capkm_capture_hold(cuda, on, call, err) : 0;
+}
+
+void capkm_stream_begins(struct capkm_cuda *cuda, struct stream *s)
+{
+	pthread_mutex_lock(&cuda->lock);
+	s->beginning = true;
+	while (s->looks)
+		pthread_cond_wait(&cuda->settled, &cuda->lock);
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+void capkm_stream_begun(struct capkm_cuda *cuda, struct stream *s)
+{
+	pthread_mutex_lock(&cuda->lock);
+	s->beginning = false;
+	pthread_cond_broadcast(&cuda->settled);
+	pthread_mutex_unlock(&cuda->lock);
+}
+
+int capkm_stream_status(struct capkm_cuda *cuda, struct stream *s,
+			const char *call, int *status, struct capkm_error *err)
+{
+	struct capture on;
+	uint64_t id;
+	int rc = look_begin(cuda, s, call, &on, err);
+
+	if (rc)
+		return rc;
+	rc = capkm_stream_ask(cuda, s, call, status, &id, err);
+	capkm_capture_put(cuda, &on);
+	return rc;
 }
 
 /* The driver does not say which capture it was that has become invalid. */
@@ -274,48 +325,35 @@ static bool is_of(const struct window *w, int status, uint64_t id)
 	return w && (status == CU_CAPTURE_INVALIDATED || w->capture == id);
 }
 
-/* What the driver says, while nobody ends the capture of the stream's window, if any. */
-static int ask_and_judge(struct capkm_cuda *cuda, struct stream *s,
-			 const char *call, struct capture *capture,
-			 struct capkm_error *err)
+static int judge(struct capkm_cuda *cuda, struct stream *s, const char *call,
+		 struct capture *capture, struct capkm_error *err)
 {
 	struct window *w = capture->window;
-	uint64_t id;
-	int status, rc = capkm_stream_ask(cuda, s, call, &status, &id, err);
 
-	if (rc)
-		return rc;
-	if (status != CU_CAPTURE_NONE && is_of(w, status, id)) {
+	if (capture->status == CU_CAPTURE_NONE)
+		return w ? vanished(cuda, s, w, call, err) : 0;
+	if (is_of(w, capture->status, capture->id)) {
 		capture->how = RECORDS;
 		return 0;
 	}
-	if (status == CU_CAPTURE_NONE) {
-		rc = check_id(cuda, s, call, err);
-		return rc || !w ? rc : vanished(cuda, s, w, call, err);
-	}
-	capkm_capture_put(cuda, capture);
-	return classify(cuda, s, id, capture, call, err);
+	capkm_capture_put(cuda, capture);	/* of a window that it is not in */
+	return classify(cuda, s, capture, call, err);
 }
 
-/*
- * A driver that is asked about a capture while another thread ends it crashes (seen on an
- * H200): so the stream's window is held before.
- */
 int capkm_stream_look(struct capkm_cuda *cuda, struct stream *s,
 		      const char *call, struct capture *capture,
 		      struct capkm_error *err)
 {
-	int rc;
+	int rc = look_begin(cuda, s, call, capture, err);
 
-	*capture = (struct capture){
-		.how = NOT_CAPTURING, .window = begun_on(cuda, s)
-	};
-	if (capture->window) {
-		rc = capkm_capture_hold(cuda, capture, call, err);
-		if (rc)
-			return rc;
-	}
-	rc = ask_and_judge(cuda, s, call, capture, err);
+	if (rc)
+		return rc;
+	rc = capkm_stream_ask(cuda, s, call, &capture->status, &capture->id,
+			      err);
+	if (!rc && capture->status == CU_CAPTURE_NONE)
+		rc = check_id(cuda, s, call, err);
+	if (!rc)
+		rc = judge(cuda, s, call, capture, err);
 	if (rc)
 		capkm_capture_put(cuda, capture);
 	return rc;
@@ -593,12 +631,14 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 			   const struct capkm_cuda_stream_opts *opts,
 			   struct capkm_where *where, struct capkm_error *err)
 {
+	const char *call = "cuda_stream_bind";
 	struct capkm_cuda_stream_opts o;
-	struct stream *s, *bound = NULL;
-	int rc = capkm_cuda_usable(cuda, "cuda_stream_bind", err);
+	struct stream *s, *known = NULL, *bound = NULL;
+	struct capture on = { .how = NOT_CAPTURING };
+	int rc = capkm_cuda_usable(cuda, call, err);
 
 	if (!rc)
-		rc = capkm_opts(&o, sizeof(o), opts, "cuda_stream_bind", err);
+		rc = capkm_opts(&o, sizeof(o), opts, call, err);
 	if (rc)
 		return rc;
 	if (o.flags & ~CAPKM_CUDA_STREAM_F_SLOT)
@@ -607,14 +647,18 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 			o.flags);
 	s = calloc(1, sizeof(*s));
 	if (!s)
-		return capkm_no_memory("cuda_stream_bind", err);
+		return capkm_no_memory(call, err);
 	s->refs = 1;
 	s->handle = normalise(cuda, handle);
 	s->legacy = s->handle == CU_STREAM_IS_LEGACY;
 	s->per_thread = s->handle == CU_STREAM_IS_PER_THREAD;
 	s->thread = pthread_self();
 	capkm_streams_sweep(cuda);
-	rc = check_capture(cuda, s, err);
+	/* Bound already? Then it may capture, or begin to. */
+	if (!find_bound(cuda, s->handle, call, &known, NULL))
+		rc = look_begin(cuda, known, call, &on, err);
+	if (!rc)
+		rc = check_capture(cuda, s, err);
 	/* A green context has no per-thread stream, the driver says: an invalid handle. */
 	if (rc == -EINVAL && s->per_thread && is_green(cuda, CU_STREAM_IS_LEGACY))
 		rc = refuse_green(err);
@@ -624,6 +668,9 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 		rc = add(cuda, s, &o, &bound, err);
 	if (!rc && where)
 		*where = capkm_stream_place(bound);
+	capkm_capture_put(cuda, &on);
+	if (known)
+		capkm_stream_put(cuda, known);
 	if (rc || bound != s)
 		free(s);
 	return rc;

@@ -13,26 +13,42 @@ static int waited(struct capkm_cuda *cuda, const struct stream *s,
 {
 	const struct capkm_where where = capkm_stream_place(s);
 
-	if (!result)
-		return capkm_confirm(cuda->c, &where, sequence, NULL, err);
-	return capkm_cu_error_at(cuda, &where, result, call, function, err);
+	if (result)
+		return capkm_cu_error_on(cuda, s, result, call, function, err);
+	capkm_context_works(s->context);
+	return capkm_confirm(cuda->c, &where, sequence, NULL, err);
 }
 
+int capkm_stream_finish(struct capkm_cuda *cuda, const struct stream *s,
+			const char *call, struct capkm_error *err)
+{
+	const struct capkm_where where = capkm_stream_place(s);
+	uint64_t sequence;
+	int mode, result;
+	int rc = capkm_stream_sequence(cuda->c, &where, &sequence, err);
+
+	if (rc)
+		return rc;
+	mode = capkm_cu_relax(cuda);
+	result = cuda->cu.cuStreamSynchronize(s->handle);
+	capkm_cu_restore(cuda, mode);
+	return waited(cuda, s, sequence, result, call, "cuStreamSynchronize",
+		      err);
+}
+
+/* A capture may begin while it waits: who begins that is not to wait for all the work. */
 int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 			   struct capkm_error *err)
 {
 	const char *call = "cuda_stream_sync";
-	struct capkm_where where;
 	struct capture capture;
-	uint64_t sequence;
 	struct stream *s;
-	int mode, result, rc;
+	int rc;
 
 	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
 	if (rc)
 		return rc;
 	capkm_capture_put(cuda, &capture);
-	where = capkm_stream_place(s);
 	if (capture.how == CAPTURES)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the stream captures; a synchronise would break that",
@@ -40,14 +56,7 @@ int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 	else
 		rc = capkm_stream_refuse(cuda, s, CAPKM_REFUSE_SYNC, call, err);
 	if (!rc)
-		rc = capkm_stream_sequence(cuda->c, &where, &sequence, err);
-	if (!rc) {
-		mode = capkm_cu_relax(cuda);
-		result = cuda->cu.cuStreamSynchronize(s->handle);
-		capkm_cu_restore(cuda, mode);
-		rc = waited(cuda, s, sequence, result, call,
-			    "cuStreamSynchronize", err);
-	}
+		rc = capkm_stream_finish(cuda, s, call, err);
 	capkm_stream_put(cuda, s);
 	return rc;
 }
@@ -58,7 +67,6 @@ static int check_streams(struct capkm_cuda *cuda, struct stream *const *streams,
 			 struct capkm_error *err)
 {
 	uint32_t i;
-	uint64_t id;
 	int status, rc = 0;
 
 	for (i = 0; i < len && !rc; i++) {
@@ -66,9 +74,10 @@ static int check_streams(struct capkm_cuda *cuda, struct stream *const *streams,
 			continue;
 		rc = capkm_stream_refuse(cuda, streams[i], CAPKM_REFUSE_SYNC,
 					 call, err);
-		if (!rc)
-			rc = capkm_stream_ask(cuda, streams[i], call, &status,
-					      &id, err);
+		/* The driver knows this thread's default stream only. */
+		if (rc || !capkm_stream_is_mine(streams[i]))
+			continue;
+		rc = capkm_stream_status(cuda, streams[i], call, &status, err);
 		if (!rc && status != CU_CAPTURE_NONE)
 			rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 				"%s: stream %p captures; a synchronise would break that",
@@ -78,9 +87,9 @@ static int check_streams(struct capkm_cuda *cuda, struct stream *const *streams,
 }
 
 /* What each had issued is done. Other contexts of the device were not waited for. */
-static int sync_all(struct capkm_cuda *cuda, struct stream *const *streams,
-		    uint64_t *sequences, uint32_t len, const char *call,
-		    struct capkm_error *err)
+static int sync_all(struct capkm_cuda *cuda, struct context *context,
+		    struct stream *const *streams, uint64_t *sequences,
+		    uint32_t len, const char *call, struct capkm_error *err)
 {
 	struct capkm_where where;
 	uint32_t i;
@@ -98,6 +107,7 @@ static int sync_all(struct capkm_cuda *cuda, struct stream *const *streams,
 	if (result)
 		return capkm_cu_error_on(cuda, len ? streams[0] : NULL, result,
 					 call, "cuCtxSynchronize", err);
+	capkm_context_works(context);
 	for (i = 0; i < len && !rc; i++) {
 		where = capkm_stream_place(streams[i]);
 		rc = capkm_confirm(cuda->c, &where, sequences[i], NULL, err);
@@ -124,7 +134,8 @@ int capkm_cuda_context_sync(struct capkm_cuda *cuda, struct capkm_error *err)
 	rc = sequences ? check_streams(cuda, streams, len, call, err) :
 		capkm_no_memory(call, err);
 	if (!rc)
-		rc = sync_all(cuda, streams, sequences, len, call, err);
+		rc = sync_all(cuda, context, streams, sequences, len, call,
+			      err);
 	free(sequences);
 	capkm_streams_put(cuda, streams, len);
 	capkm_streams_sweep(cuda);
@@ -369,17 +380,14 @@ static int happened(struct capkm_cuda *cuda, const struct event *e, int result,
 		    const char *call, const char *function,
 		    struct capkm_error *err)
 {
-	struct capkm_where here = { 0 };
 	int rc;
 
 	if (e->stream)
 		return waited(cuda, e->stream, e->sequence, result, call,
 			      function, err);
-	if (result) {
-		memcpy(here.device, e->where.device, sizeof(here.device));
-		return capkm_cu_error_at(cuda, &here, result, call, function,
-					 err);
-	}
+	if (result)
+		return capkm_cu_error_at(cuda, e->context, result, call,
+					 function, err);
 	rc = capkm_confirm_other(cuda->c, e->client, &e->where, e->sequence,
 				 NULL, err);
 	return rc == -ENOENT ? 0 : rc;
@@ -536,15 +544,15 @@ int capkm_cuda_event_export(struct capkm_cuda *cuda, cu_event event,
 	return rc;
 }
 
+/* For the current context, @context. */
 static int check_ipc(struct capkm_cuda *cuda,
 		     const struct capkm_cuda_event_ipc *ipc, const char *call,
-		     struct capkm_error *err)
+		     struct context **context, struct capkm_error *err)
 {
-	struct context *context;
 	int rc = capkm_cuda_usable(cuda, call, err);
 
 	if (!rc)
-		rc = capkm_cuda_context(cuda, call, &context, err);
+		rc = capkm_cuda_context(cuda, call, context, err);
 	if (rc)
 		return rc;
 	if (ipc->size != sizeof(*ipc) || !ipc->client)
@@ -554,7 +562,7 @@ static int check_ipc(struct capkm_cuda *cuda,
 		return capkm_error_set(err, -EXDEV, CAPKM_NO_INDEX, 0,
 			"%s: the event is of domain %" PRIu64 ", this handle of %" PRIu64,
 			call, ipc->domain, capkm_domain_id(cuda->c));
-	if (memcmp(ipc->device, context->uuid, sizeof(ipc->device)))
+	if (memcmp(ipc->device, (*context)->uuid, sizeof(ipc->device)))
 		return capkm_error_set(err, -ENODEV, CAPKM_NO_INDEX, 0,
 			"%s: the event is on another device than the current context",
 			call);
@@ -566,9 +574,10 @@ int capkm_cuda_event_open(struct capkm_cuda *cuda,
 			  cu_event *event, struct capkm_error *err)
 {
 	const char *call = "cuda_event_open";
+	struct context *context;
 	struct cu_ipc_handle handle;
 	struct event *e;
-	int mode, rc = check_ipc(cuda, ipc, call, err);
+	int mode, result, rc = check_ipc(cuda, ipc, call, &context, err);
 
 	if (rc)
 		return rc;
@@ -577,12 +586,15 @@ int capkm_cuda_event_open(struct capkm_cuda *cuda,
 		return capkm_no_memory(call, err);
 	memcpy(handle.bytes, ipc->handle, sizeof(handle.bytes));
 	mode = capkm_cu_relax(cuda);
-	rc = cu_call(cuda, err, call, cuIpcOpenEventHandle, &e->handle, handle);
+	result = cuda->cu.cuIpcOpenEventHandle(&e->handle, handle);
 	capkm_cu_restore(cuda, mode);
+	rc = capkm_cu_error_sent(cuda, result, call, "cuIpcOpenEventHandle",
+		"the handle is not what cuda_event_export() gives", err);
 	if (rc) {
 		free(e);
 		return rc;
 	}
+	e->context = context;
 	e->client = ipc->client;
 	e->sequence = ipc->sequence;
 	/* Whatever stream the caller is, it says nothing of the other's slot. */

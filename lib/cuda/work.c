@@ -583,22 +583,22 @@ int capkm_cuda_host_function(struct capkm_cuda *cuda, cu_stream handle,
 
 struct reading {
 	struct capkm_cuda *cuda;
-	cu_stream handle;
 	struct stream *stream;
+	const char *call;
 	struct capkm_error *err;
 };
 
-/* Between the two checks of capkm_read(). */
+/* Between the two checks of capkm_read(). No capture begins meanwhile. */
 static int copy_out(void *context, void *dst, const void *src,
 		    const struct capkm_claim *claim)
 {
 	struct reading *r = context;
 	struct capkm_cuda *cuda = r->cuda;
-	int rc = cu_call_on(cuda, r->stream, r->err, "cuda_read", cuMemcpyAsync,
+	int rc = cu_call_on(cuda, r->stream, r->err, r->call, cuMemcpyAsync,
 			    (uintptr_t)dst, (uintptr_t)src,
 			    claim->end - claim->start, r->stream->handle);
 
-	return rc ? rc : capkm_cuda_stream_sync(cuda, r->handle, r->err);
+	return rc ? rc : capkm_stream_finish(cuda, r->stream, r->call, r->err);
 }
 
 static int read_claims(struct reading *r, const struct capkm_claim *claims,
@@ -624,7 +624,7 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 		    struct capkm_error *err)
 {
 	const char *call = "cuda_read";
-	struct reading r = { .cuda = cuda, .handle = handle, .err = err };
+	struct reading r = { .cuda = cuda, .call = call, .err = err };
 	struct claims_of reads;
 	struct capture capture;
 	int rc = capkm_cuda_usable(cuda, call, err);

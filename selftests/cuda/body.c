@@ -274,6 +274,57 @@ TEST_F(bridge, bad_address_in_a_body)
 	c_is_clean(g, other);
 }
 
+struct ender {
+	struct gpu *g;
+	cu_stream s;
+	uint64_t stream;
+	int rc;
+	struct capkm_error err;
+};
+
+static void *end_there(void *arg)
+{
+	struct ender *e = arg;
+
+	CU_DO(cuCtxSetCurrent(e->g->context));
+	capkm_stream_pin(e->stream);
+	e->err.sz = sizeof(e->err);
+	e->rc = capkm_cuda_body_end(e->g->b, e->s, NULL, &e->err);
+	return NULL;
+}
+
+/*
+ * A body that another thread ends, in a mode in which the driver does not let it: the
+ * body's capture is gone, and so is what its parent would have been.
+ */
+TEST_F(bridge, another_thread_cannot_end_a_body)
+{
+	G;
+	uint64_t a = c_new(g, s, 5), b = c_new(g, s, 6);
+	struct ender e = { .g = g, .s = t, .stream = capkm_stream_current() };
+	pthread_t thread;
+
+	NEEDS_BODIES();
+	c_record_with(g, s, WITH(struct capkm_cuda_graph_opts,
+				 .mode = CAPKM_CUDA_MODE_THREAD_LOCAL));
+	c_inc(g, s, a);
+	begin_if(g, s, 1, t);
+	c_inc(g, t, b);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, end_there, &e));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(-EBUSY, e.rc);
+	ASSERT_EQ(908, e.err.code);
+	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(t));
+	c_end_refused(g, s);
+	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(s));
+	HAS(c_is_tainted(g, b, 0).text, "WRONG_THREAD");
+	HAS(c_is_tainted(g, a, 0).text, "WRONG_THREAD");
+	c_write(g, s, a, 5);
+	c_write(g, s, b, 6);
+	b_usable(g, s, &self->on_s);
+	b_usable(g, t, &self->on_t);
+}
+
 /*
  * What the body reads from outside is an input of the graph. A replay that is skipped has
  * not written what the body writes: that stays what it was.

@@ -343,6 +343,12 @@ TEST_F(bridge, exported)
 	bad = ipc;
 	bad.buffer += 1000;
 	REFUSED(-ENOENT, capkm_cuda_ipc_open(other.b, &bad, -1, &address, &err));
+	/* What a peer sends must not look like a fault. */
+	bad = ipc;
+	memset(bad.handle, 0x5a, sizeof(bad.handle));
+	FAILS(-EINVAL, "cuIpcOpenMemHandle",
+	      capkm_cuda_ipc_open(other.b, &bad, -1, &address, &err));
+	ASSERT_EQ(0, b_domain(g).out_faulted);
 	ASSERT_EQ(77, address);
 	/* What the producer's work does to it, the other session hears. */
 	OK(capkm_buffer_open(other.c, ipc.buffer, NULL, &err));
@@ -363,6 +369,41 @@ TEST_F(bridge, exported)
 	OK(capkm_buffer_close(other.c, ipc.buffer, &err));
 	capkm_cuda_close(other.b);
 	t_close(other.cl);
+}
+
+/* Whatever the driver says of what a peer has sent, a lost context is one, CU_UNKNOWN is not. */
+TEST_F(bridge, peers_send_nonsense)
+{
+	G;
+	uint64_t m = b_shared(g, s, 5), there = 77;
+	struct capkm_cuda_event_ipc of_event = { 0 };
+	struct capkm_cuda_ipc ipc = { 0 };
+	struct gpu other = *g;
+	cu_event e = c_shared_event(), opened = NULL;
+	int fd;
+
+	ONLY_STANDIN();
+	OK(capkm_cuda_ipc_export(g->b, m, &ipc, &fd, &err));
+	c_event_record(g, e, s);
+	OK(capkm_cuda_event_export(g->b, e, &of_event, &err));
+	other.cl = c_client(capkm_domain_id(g->c));
+	other.c = other.cl->c;
+	OK(capkm_cuda_open(other.c, NULL, &other.b, &err));
+	standin.fail("cuIpcOpenMemHandle", 1, CU_UNKNOWN);
+	FAILS(-EINVAL, "the handle is not", capkm_cuda_ipc_open(other.b, &ipc, -1, &there, &err));
+	ASSERT_EQ(CU_UNKNOWN, err.code);
+	standin.fail("cuIpcOpenEventHandle", 1, CU_UNKNOWN);
+	FAILS(-EINVAL, "the handle is not",
+	      capkm_cuda_event_open(other.b, &of_event, &opened, &err));
+	ASSERT_EQ(0, b_domain(g).out_faulted);
+	standin.fail("cuIpcOpenEventHandle", 1, 719);
+	FAILS(-EREMOTEIO, "LAUNCH_FAILED",
+	      capkm_cuda_event_open(other.b, &of_event, &opened, &err));
+	ASSERT_EQ(1, b_domain(g).out_faulted);
+	ASSERT_EQ(77, there);
+	capkm_cuda_close(other.b);
+	t_close(other.cl);
+	c_free(g, m);
 }
 
 /* C72: what CUDA cannot share is refused with the reason. */
@@ -416,7 +457,7 @@ TEST_F(bridge, shared_by_descriptor)
 	CU(cuStreamCreate(&u, CU_STREAM_NON_BLOCKING));
 	c_bind(&other, u);
 	/* A wrong descriptor is the caller's mistake: no context is lost by it. */
-	FAILS(-EINVAL, "descriptor 12345",
+	FAILS(-EINVAL, "the descriptor is not",
 	      capkm_cuda_ipc_open(other.b, &ipc, 12345, &there, &err));
 	ASSERT_EQ(CU_UNKNOWN, err.code);
 	ASSERT_EQ(0, b_domain(g).out_faulted);

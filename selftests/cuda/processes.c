@@ -507,9 +507,9 @@ TEST_F(bridge, event_cannot_be_opened)
 	REFUSED(-ENODEV, capkm_cuda_event_open(other.b, &bad, &opened, &err));
 	bad = ipc;
 	memset(bad.handle, 0x5a, sizeof(bad.handle));
-	if (is_standin)
-		FAILS(-EINVAL, "cuIpcOpenEventHandle",
-		      capkm_cuda_event_open(other.b, &bad, &opened, &err));
+	FAILS(-EINVAL, "cuIpcOpenEventHandle",
+	      capkm_cuda_event_open(other.b, &bad, &opened, &err));
+	ASSERT_EQ(0, b_domain(g).out_faulted);
 	t_fail_alloc = 1;
 	REFUSED(-ENOMEM, capkm_cuda_event_open(other.b, &ipc, &opened, &err));
 	t_fail_alloc = 0;

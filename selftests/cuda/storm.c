@@ -14,6 +14,7 @@
 struct thread {
 	pthread_t thread;
 	struct gpu *g;
+	cu_stream s;
 	uint64_t graphs, refused;
 	_Atomic bool *stop;
 };
@@ -152,6 +153,41 @@ TEST_F(bridge, allocates_meanwhile)
 	ASSERT_EQ(THREADS * ROUNDS, sum.graphs + sum.refused);
 	ASSERT_EQ(0, b_domain(g).out_graphs);
 	NOTHING_BROKE();
+	b_usable(g, s, &self->on_s);
+}
+
+static void *bind_again(void *arg)
+{
+	struct thread *t = arg;
+	int rc;
+
+	CU_DO(cuCtxSetCurrent(t->g->context));
+	while (!*t->stop) {
+		rc = capkm_cuda_stream_bind(t->g->b, t->s, NULL, NULL, &err);
+		if (rc && rc != -EBUSY)
+			t_die("stream_bind: %d (%s)", rc, err.text);
+	}
+	return NULL;
+}
+
+/* A stream is bound again and again while it captures, and while its captures end. */
+TEST_F(bridge, bound_again_meanwhile)
+{
+	G;
+	_Atomic bool stop = false;
+	struct thread binder = { .g = g, .s = s, .stop = &stop };
+	uint64_t m = c_new(g, s, 0);
+
+	ASSERT_EQ(0, pthread_create(&binder.thread, NULL, bind_again, &binder));
+	for (uint32_t i = 0; i < 4 * ROUNDS; i++) {
+		c_record(g, s);
+		c_inc(g, s, m);
+		c_destroy(g, c_end(g, s));
+	}
+	stop = true;
+	pthread_join(binder.thread, NULL);
+	NOTHING_BROKE();
+	c_is(g, s, m, 0);
 	b_usable(g, s, &self->on_s);
 }
 

@@ -518,6 +518,62 @@ TEST_F(bridge, sticky_of_two_devices)
 	CU(cuDevicePrimaryCtxRelease(device));
 }
 
+/*
+ * A lost context has a successor. What was left of the lost one says the same error for
+ * ever, whatever is called for it: that is no fault of the successor.
+ */
+TEST_F(bridge, lost_context_is_told_once)
+{
+	G;
+	uint64_t a = c_new(g, s, 5), graph, m, bad = c_new(g, s, 6);
+	struct capkm_cuda_profile p;
+	cu_context next = NULL;
+	cu_event e = c_event();
+	cu_stream u = NULL;
+	int done;
+
+	ONLY_STANDIN();		/* a device that has lost one context gives no other */
+	c_record(g, s);
+	c_inc(g, s, a);
+	graph = c_end(g, s);
+	c_replay(g, s, graph);
+	c_event_record(g, e, s);
+	OK(capkm_cuda_profile_begin(g->b, t, &p, &err));
+	c_bad(g, t, bad);
+	REFUSED(-EREMOTEIO, capkm_cuda_stream_sync(g->b, t, &err));
+	ASSERT_EQ(1, b_domain(g).out_faulted);
+	CU(cuCtxSetCurrent(NULL));
+	CU(cuCtxCreate(&next, 0, 0));
+	CU(cuStreamCreate(&u, CU_STREAM_NON_BLOCKING));
+	ASSERT_EQ(0, memcmp(c_bind(g, u).device, self->on_s.device, 16));
+	OK(capkm_context_renew(g->c, self->on_s.device, NULL, &err));
+	m = b_shared(g, u, 7);
+	c_set(g, u, m, 8);
+	b_is_pending(g, m);
+	CU(cuCtxSetCurrent(g->context));
+	ASSERT_NE(0, capkm_cuda_stream_sync(g->b, s, &err));
+	ASSERT_EQ(700, err.code);
+	ASSERT_NE(0, capkm_cuda_context_sync(g->b, &err));
+	ASSERT_NE(0, capkm_cuda_event_sync(g->b, e, &err));
+	ASSERT_NE(0, capkm_cuda_event_query(g->b, e, &done, &err));
+	ASSERT_NE(0, c_try_replay(g, s, graph).rc);
+	ASSERT_NE(0, capkm_cuda_profile_end(g->b, &p, &err));
+	capkm_cuda_graph_destroy(g->b, graph, &err);
+	capkm_cuda_free(g->b, a, &err);
+	capkm_cuda_free(g->b, bad, &err);
+	capkm_cuda_stream_unbind(g->b, s, &err);
+	capkm_cuda_stream_unbind(g->b, t, &err);
+	ASSERT_EQ(0, b_domain(g).out_faulted);
+	b_is_pending(g, m);
+	/* The successor's own faults are told. */
+	CU(cuCtxSetCurrent(next));
+	c_is(g, u, m, 8);
+	c_bad(g, u, m);
+	REFUSED(-EREMOTEIO, capkm_cuda_stream_sync(g->b, u, &err));
+	ASSERT_EQ(1, b_domain(g).out_faulted);
+	c_is_tainted(g, m, CAPKM_KIND_DEVICE_FAULT);
+}
+
 /* And one that a launch gives. */
 TEST_F(bridge, sticky_launch)
 {

@@ -2,6 +2,8 @@
 /* Captures: who takes part, and what breaks them. */
 #include "sim.h"
 
+#include <unistd.h>
+
 #include <stdio.h>
 
 struct captures captures = SLIST_HEAD_INITIALIZER(captures);
@@ -261,6 +263,19 @@ static int end_state(const struct stream *s)
 	return is_joined(c) ? 0 : UNJOINED;
 }
 
+/* Long enough for other threads to make their mistakes. */
+static void take_time(struct stream *s)
+{
+	stream_get(s);
+	s->ending = true;
+	s->ender = thread_number();
+	pthread_mutex_unlock(&lock);
+	usleep(50);
+	pthread_mutex_lock(&lock);
+	s->ending = false;
+	stream_put(s);
+}
+
 CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
 {
 	struct capture *c;
@@ -270,6 +285,7 @@ CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
 	if (rc)
 		return rc;
 	*graph = NULL;
+	take_time(s);
 	rc = end_state(s);
 	if (!rc)
 		rc = wish;

@@ -164,6 +164,8 @@ struct stream {
 	cu_context context;
 	unsigned int flags, refs, thread;
 	bool legacy, per_thread, started, dying;
+	bool ending;		/* a thread, @ender, ends its capture */
+	unsigned int ender;
 	TAILQ_HEAD(, op) queue;
 	uint64_t queued, done, wanted;
 	struct capture *capture;
