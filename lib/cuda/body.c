@@ -42,8 +42,6 @@ static int check_parent(struct capkm_cuda *cuda, const struct stream *s,
 			struct capkm_error *err)
 {
 	struct stream *other;
-	uint64_t id;
-	int status, rc;
 
 	if (s == p)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
@@ -56,10 +54,7 @@ static int check_parent(struct capkm_cuda *cuda, const struct stream *s,
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the stream is of another context than the parent's",
 			call);
-	rc = capkm_stream_ask(cuda, p, call, &status, &id, err);
-	if (rc)
-		return rc;
-	if (status != CU_CAPTURE_ACTIVE)
+	if (on->status != CU_CAPTURE_ACTIVE)
 		return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the parent's capture was invalidated; end it", call);
 	if (has_body(cuda, on->window, b->graph))
@@ -186,25 +181,24 @@ static int finish_body(struct closing *c, void *context)
 	return 0;
 }
 
+static int check_is_body(struct capkm_cuda *cuda, const struct stream *s,
+			 const struct window *w, const char *call, void *context,
+			 struct capkm_error *err)
+{
+	(void)cuda;
+	(void)s;
+	(void)context;
+	return w && w->parent ? 0 :
+		capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: no body is captured on the stream", call);
+}
+
 int capkm_cuda_body_end(struct capkm_cuda *cuda, cu_stream handle,
 			struct capkm_answer *answer, struct capkm_error *err)
 {
-	const char *call = "cuda_body_end";
-	struct capkm_answer a;
-	struct stream *s;
-	struct window *w;
-	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+	static const struct ending ending = {
+		"cuda_body_end", CAPKM_NR_WINDOW_END, check_is_body, finish_body
+	};
 
-	if (!rc)
-		rc = capkm_end_claim(cuda, handle, call, &s, &w, err);
-	if (rc)
-		return rc;
-	if (w && w->parent)
-		rc = capkm_end(cuda, s, w, call, finish_body, NULL, &a, err);
-	else
-		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: no body is captured on the stream", call);
-	capkm_end_release(cuda, s, w);
-	capkm_end_answer(answer, &a);
-	return rc;
+	return capkm_end_on(cuda, handle, &ending, NULL, answer, err);
 }

@@ -196,14 +196,6 @@ static int end_nothing(struct capkm_cuda *cuda, struct window *w, int rc,
 	return rc;
 }
 
-void capkm_end_answer(struct capkm_answer *given, struct capkm_answer *known)
-{
-	if (!given)
-		return;
-	known->sz = given->sz;
-	capkm_answer_put(given, known);
-}
-
 void capkm_end_drop_graph(struct capkm_cuda *cuda, struct graph *g)
 {
 	g->id = 0;
@@ -235,24 +227,72 @@ static int end_window(struct closing *c, int (*finish)(struct closing *c, void *
 	return rc;
 }
 
-int capkm_end(struct capkm_cuda *cuda, struct stream *s, struct window *w,
-	      const char *call, int (*finish)(struct closing *c, void *context),
-	      void *context, struct capkm_answer *answer,
-	      struct capkm_error *err)
+/* The stream is claimed; @w: its own window, or NULL. */
+static int end(struct capkm_cuda *cuda, struct stream *s, struct window *w,
+	       const struct ending *e, void *context,
+	       struct capkm_answer *answer, struct capkm_error *err)
 {
 	struct closing c = {
 		.cuda = cuda, .window = w, .answer = answer, .err = err
 	};
-	int rc = close_window(&c, s, err);
+	int rc = e->check(cuda, s, w, e->call, context, err);
 
-	answer->sz = sizeof(*answer);	/* the bridge's copy, which is whole */
+	if (rc)
+		return rc;
+	rc = close_window(&c, s, err);
 	if (rc)
 		return end_nothing(cuda, w, rc, err);
 	if (w)
-		return end_window(&c, finish, context);
+		return end_window(&c, e->finish, context);
 	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 		"%s: the window was not prepared by the bridge; seal or refuse it by window_seal()",
-		call);
+		e->call);
+}
+
+/* @w: a reference to the stream's own window, or NULL. */
+static int claim(struct capkm_cuda *cuda, cu_stream handle, const char *call,
+		 struct stream **s, struct window **w, struct capkm_error *err)
+{
+	int rc = capkm_stream_find(cuda, handle, call, s, err);
+
+	if (rc)
+		return rc;
+	rc = capkm_stream_claim(cuda, *s, call, err);
+	if (rc)
+		capkm_stream_put(cuda, *s);
+	else
+		*w = capkm_window_own(cuda, *s);
+	return rc;
+}
+
+static void release(struct capkm_cuda *cuda, struct stream *s, struct window *w)
+{
+	if (w)
+		capkm_window_put(cuda, w);
+	capkm_stream_release(cuda, s);
+}
+
+int capkm_end_on(struct capkm_cuda *cuda, cu_stream handle,
+		 const struct ending *e, void *context,
+		 struct capkm_answer *answer, struct capkm_error *err)
+{
+	struct capkm_answer a;	/* the bridge's copy, which is whole */
+	struct stream *s;
+	struct window *w;
+	int rc = capkm_answer_get(&a, answer, e->nr, err);
+
+	if (!rc)
+		rc = claim(cuda, handle, e->call, &s, &w, err);
+	if (rc)
+		return rc;
+	a.sz = sizeof(a);
+	rc = end(cuda, s, w, e, context, &a, err);
+	release(cuda, s, w);
+	if (answer) {
+		a.sz = answer->sz;
+		capkm_answer_put(answer, &a);
+	}
+	return rc;
 }
 
 int capkm_end_no_memory(struct closing *c)
@@ -289,29 +329,6 @@ static int finish_own(struct closing *c, void *context)
 	return rc;
 }
 
-int capkm_end_claim(struct capkm_cuda *cuda, cu_stream handle,
-		    const char *call, struct stream **s, struct window **w,
-		    struct capkm_error *err)
-{
-	int rc = capkm_stream_find(cuda, handle, call, s, err);
-
-	if (rc)
-		return rc;
-	rc = capkm_stream_claim(cuda, *s, call, err);
-	if (rc)
-		capkm_stream_put(cuda, *s);
-	else
-		*w = capkm_window_own(cuda, *s);
-	return rc;
-}
-
-void capkm_end_release(struct capkm_cuda *cuda, struct stream *s, struct window *w)
-{
-	if (w)
-		capkm_window_put(cuda, w);
-	capkm_stream_release(cuda, s);
-}
-
 int capkm_end_check_no_body(const struct window *w, const char *call,
 			    struct capkm_error *err)
 {
@@ -322,31 +339,30 @@ int capkm_end_check_no_body(const struct window *w, const char *call,
 		call, w->parent->id);
 }
 
+static int check_own(struct capkm_cuda *cuda, const struct stream *s,
+		     const struct window *w, const char *call, void *context,
+		     struct capkm_error *err)
+{
+	(void)cuda;
+	(void)s;
+	(void)context;
+	if (!w || !w->attached)
+		return capkm_end_check_no_body(w, call, err);
+	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+		"%s: the capture was begun by somebody else, who ends it; then cuda_graph_seal()",
+		call);
+}
+
 int capkm_cuda_graph_end(struct capkm_cuda *cuda, cu_stream handle,
 			 uint64_t *graph, struct capkm_answer *answer,
 			 struct capkm_error *err)
 {
-	const char *call = "end_capture";
-	struct capkm_answer a;
-	struct stream *s;
-	struct window *w;
-	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+	static const struct ending ending = {
+		"end_capture", CAPKM_NR_WINDOW_END, check_own, finish_own
+	};
 
 	*graph = 0;
-	if (!rc)
-		rc = capkm_end_claim(cuda, handle, call, &s, &w, err);
-	if (rc)
-		return rc;
-	rc = capkm_end_check_no_body(w, call, err);
-	if (!rc && w && w->attached)
-		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: the capture was begun by somebody else, who ends it; then cuda_graph_seal()",
-			call);
-	if (!rc)
-		rc = capkm_end(cuda, s, w, call, finish_own, graph, &a, err);
-	capkm_end_release(cuda, s, w);
-	capkm_end_answer(answer, &a);
-	return rc;
+	return capkm_end_on(cuda, handle, &ending, graph, answer, err);
 }
 
 struct given {
@@ -372,12 +388,13 @@ static int finish_given(struct closing *c, void *context)
 
 /* Somebody else has ended the capture of the window that is attached to it. */
 static int check_ended(struct capkm_cuda *cuda, const struct stream *s,
-		       const struct window *w, const char *call,
+		       const struct window *w, const char *call, void *context,
 		       struct capkm_error *err)
 {
 	uint64_t id;
 	int status, rc;
 
+	(void)context;
 	if (!w || !w->attached)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"%s: the stream has no window that was attached", call);
@@ -393,24 +410,13 @@ int capkm_cuda_graph_seal(struct capkm_cuda *cuda, cu_stream handle,
 			  cu_graph raw, cu_exec exec, uint64_t *graph,
 			  struct capkm_answer *answer, struct capkm_error *err)
 {
-	const char *call = "cuda_graph_seal";
+	static const struct ending ending = {
+		"cuda_graph_seal", CAPKM_NR_WINDOW_END, check_ended, finish_given
+	};
 	struct given given = { .raw = raw, .exec = exec };
-	struct capkm_answer a;
-	struct stream *s;
-	struct window *w;
-	int rc = capkm_answer_get(&a, answer, CAPKM_NR_WINDOW_END, err);
+	int rc = capkm_end_on(cuda, handle, &ending, &given, answer, err);
 
-	*graph = 0;
-	if (!rc)
-		rc = capkm_end_claim(cuda, handle, call, &s, &w, err);
-	if (rc)
-		return rc;
-	rc = check_ended(cuda, s, w, call, err);
-	if (!rc)
-		rc = capkm_end(cuda, s, w, call, finish_given, &given, &a, err);
-	capkm_end_release(cuda, s, w);
 	*graph = given.graph;
-	capkm_end_answer(answer, &a);
 	return rc;
 }
 
@@ -419,12 +425,12 @@ int capkm_cuda_graph_abort(struct capkm_cuda *cuda, cu_stream handle,
 {
 	struct stream *s;
 	struct window *w;
-	int rc = capkm_end_claim(cuda, handle, "window_abort", &s, &w, err);
+	int rc = claim(cuda, handle, "window_abort", &s, &w, err);
 
 	if (rc)
 		return rc;
 	if (w)
 		capkm_window_drop(cuda, w);
-	capkm_end_release(cuda, s, w);
+	release(cuda, s, w);
 	return 0;
 }

@@ -106,9 +106,14 @@ static int finish_update(struct closing *c, void *context)
 	return 0;
 }
 
-static int check_update(const struct graph *g, const struct window *w,
-			const char *call, struct capkm_error *err)
+static int check_update(struct capkm_cuda *cuda, const struct stream *s,
+			const struct window *w, const char *call, void *context,
+			struct capkm_error *err)
 {
+	const struct graph *g = context;
+
+	(void)cuda;
+	(void)s;
 	if (g->owned && !g->broken)
 		return capkm_end_check_no_body(w, call, err);
 	return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
@@ -120,25 +125,17 @@ int capkm_cuda_graph_update(struct capkm_cuda *cuda, cu_stream handle,
 			    uint64_t graph, struct capkm_answer *answer,
 			    struct capkm_error *err)
 {
-	const char *call = "cuda_graph_update";
-	struct capkm_answer a;
-	struct stream *s;
-	struct window *w;
+	static const struct ending ending = {
+		"cuda_graph_update", CAPKM_NR_GRAPH_UPDATE, check_update, finish_update
+	};
 	struct graph *g;
-	int rc = capkm_answer_get(&a, answer, CAPKM_NR_GRAPH_UPDATE, err);
+	int rc = capkm_cuda_usable(cuda, ending.call, err);
 
 	if (!rc)
-		rc = capkm_end_claim(cuda, handle, call, &s, &w, err);
+		rc = capkm_cuda_graph_get(cuda, graph, ending.call, &g, err);
 	if (rc)
 		return rc;
-	rc = capkm_cuda_graph_get(cuda, graph, call, &g, err);
-	if (!rc) {
-		rc = check_update(g, w, call, err);
-		if (!rc)
-			rc = capkm_end(cuda, s, w, call, finish_update, g, &a, err);
-		capkm_cuda_graph_put(cuda, g);
-	}
-	capkm_end_release(cuda, s, w);
-	capkm_end_answer(answer, &a);
+	rc = capkm_end_on(cuda, handle, &ending, g, answer, err);
+	capkm_cuda_graph_put(cuda, g);
 	return rc;
 }

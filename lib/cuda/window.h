@@ -77,25 +77,25 @@ struct closing {
 	struct capkm_error *err;
 };
 
-/*
- * A stream to end its window: claimed, until capkm_end_release(). @w: a reference to its
- * own window, or NULL.
- */
-int capkm_end_claim(struct capkm_cuda *cuda, cu_stream handle,
-		    const char *call, struct stream **s, struct window **w,
-		    struct capkm_error *err);
-void capkm_end_release(struct capkm_cuda *cuda, struct stream *s,
-		       struct window *w);
+/* How a public function ends the own window of a stream. */
+struct ending {
+	const char *call;
+	unsigned int nr;	/* CAPKM_NR_*, which knows the answer's results */
+	/* Before the authority hears of it. @w: NULL if the bridge has prepared none. */
+	int (*check)(struct capkm_cuda *cuda, const struct stream *s,
+		     const struct window *w, const char *call, void *context,
+		     struct capkm_error *err);
+	/* Makes of the closed window what the caller wants. */
+	int (*finish)(struct closing *c, void *context);
+};
+
+/* @answer gets what there is to say, also of a window that was refused. */
+int capkm_end_on(struct capkm_cuda *cuda, cu_stream handle,
+		 const struct ending *ending, void *context,
+		 struct capkm_answer *answer, struct capkm_error *err);
 /* -EINVAL: it is a body's. */
 int capkm_end_check_no_body(const struct window *w, const char *call,
 			    struct capkm_error *err);
-/* Closes the window, has @finish make of it what the caller wants, and lets it go. */
-int capkm_end(struct capkm_cuda *cuda, struct stream *s, struct window *w,
-	      const char *call,
-	      int (*finish)(struct closing *c, void *context), void *context,
-	      struct capkm_answer *answer, struct capkm_error *err);
-/* What there is to say, also of a window that was refused with another errno. */
-void capkm_end_answer(struct capkm_answer *given, struct capkm_answer *known);
 
 /* These are for @finish. */
 
