@@ -746,7 +746,8 @@ CAPKM_API int capkm_cuda_graph_prepare(struct capkm_cuda *cuda,
  * @stream: of the prepared window
  * @err: why not ("begin_capture: ..."), or NULL
  *
- * If the driver refuses, the window is aborted: prepare again.
+ * Calls of other threads that issue on the stream at this moment are waited for, and are
+ * not recorded. If the driver refuses, the window is aborted: prepare again.
  *
  * Return: 0; see capkm_window_begin(); errors of the driver
  */
