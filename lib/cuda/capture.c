@@ -69,6 +69,7 @@ int capkm_window_prepare_on(struct capkm_cuda *cuda, struct stream *s,
 		free(w);
 		return rc;
 	}
+	w->stream = capkm_stream_current();
 	w->origin = s;
 	pthread_rwlock_init(&w->issue, NULL);
 	if (!capkm_window_set(cuda, s, w)) {

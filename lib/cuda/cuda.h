@@ -92,6 +92,7 @@ struct body {
 struct window {
 	uint32_t refs;		/* of streams that record in it, and of calls */
 	uint64_t id;
+	uint64_t stream;	/* the logical stream that owns it */
 	struct stream *origin;
 	struct window *parent;	/* a reference, of a body; or NULL */
 	struct body body;

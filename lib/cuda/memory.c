@@ -183,11 +183,15 @@ static int check_flags(uint32_t flags, const char *call,
 		call, flags);
 }
 
-/* Windows of the context's device hear of memory that no driver records. */
+/*
+ * The caller's own windows there hear of memory that no driver records. It is outside of
+ * others': and breaks no capture, whatever its mode (capkm_cu_relax()).
+ */
 static int announce(struct capkm_cuda *cuda, const struct context *context,
 		    struct capkm_error *err)
 {
 	struct capkm_where where = { .flags = CAPKM_WHERE_SLOT };
+	const uint64_t own = capkm_stream_current();
 	const uint32_t slots = cuda->c->max_streams;
 	bool *records = calloc(slots, sizeof(*records));
 	struct stream *s;
@@ -199,8 +203,8 @@ static int announce(struct capkm_cuda *cuda, const struct context *context,
 	memcpy(where.device, context->uuid, sizeof(where.device));
 	pthread_mutex_lock(&cuda->lock);
 	SLIST_FOREACH(s, &cuda->streams, next)
-		if (s->window && s->window->begun && s->context == context &&
-		    s->window->origin == s)
+		if (s->window && s->window->begun && s->window->stream == own &&
+		    s->context == context && s->window->origin == s)
 			records[s->slot] = true;
 	pthread_mutex_unlock(&cuda->lock);
 	for (i = 0; i < slots && !rc; i++) {

@@ -183,7 +183,7 @@ CAPKM_API int capkm_cuda_stream_unbind(struct capkm_cuda *cuda,
  * @address: of the memory, in the current context
  * @err: why not, or NULL
  *
- * In a window the allocation is not part of the graph: the window is doomed
+ * In a window of the caller's the allocation is not part of the graph: the window is doomed
  * (%CAPKM_REFUSE_ALLOCATE), the memory comes all the same. Memory that a graph is to use
  * is allocated before, or by a pool that the warm-up has primed.
  *
