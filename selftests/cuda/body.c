@@ -1463,6 +1463,45 @@ TEST_F(bridge, memory_nodes)
 	b_usable(g, t, &self->on_t);
 }
 
+/*
+ * A graph with a body is updated from a window that has recorded the same with another one.
+ * Whether the driver can do that is its matter: what is replayed afterwards is what the
+ * claims say, the new graph's or the old one's.
+ */
+TEST_F(bridge, updated_with_a_body)
+{
+	G;
+	uint64_t from = c_new(g, s, 5), x = c_new(g, s, 1), y = c_new(g, s, 2), graph;
+	struct capkm_answer a = CAPKM_OPTS(struct capkm_answer);
+	int rc;
+
+	NEEDS_BODIES();
+	c_record(g, s);
+	begin_if(g, s, 1, t);
+	c_copy(g, t, x, from);
+	end_body(g, t);
+	graph = c_end(g, s);
+	c_record(g, s);
+	begin_if(g, s, 1, t);
+	c_copy(g, t, y, from);
+	end_body(g, t);
+	rc = capkm_cuda_graph_update(g->b, s, graph, &a, &err);
+	if (rc) {
+		TH_LOG("the driver refuses: %s", err.text);
+		ASSERT_EQ(-EREMOTEIO, rc);
+		ASSERT_EQ(910, err.code);
+	}
+	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(s));
+	ASSERT_EQ(0, b_domain(g).out_windows);
+	c_write(g, s, y, 2);
+	c_replay(g, s, graph);
+	c_is(g, s, x, rc ? 5 : 1);
+	c_is(g, s, y, rc ? 2 : 5);
+	c_destroy(g, graph);
+	b_usable(g, s, &self->on_s);
+	b_usable(g, t, &self->on_t);
+}
+
 /* ------------------------------------------------------- memory, and threads */
 
 /* All that has a body, from the window's prepare to the graph. */
