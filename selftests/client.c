@@ -6,6 +6,8 @@
  *
  *   client --hold      no test: a domain with a bit of everything, for capadm
  *   client --scene     no test: three domains that ail, for capadm
+ *   client --bodies    no test: an orphan with a body, for capadm
+ *   client --hostile   no test: names and texts that would harm a terminal
  *   client --events N [--slow]  no test: a domain with so many events, for monitors
  *   client --pause     no test: a program to exec
  *   client --mutate FD no test: a program to exec, that uses what it inherited
@@ -857,6 +859,47 @@ static void scene(void)
 	rest();
 }
 
+/* A window, and one that records a body of it; and the same of a process that has ended. */
+static void bodies(void)
+{
+	struct cl *a = t_client(), *dead = t_process();
+	u_int64_t domain = named_domain(a, "bodies", 0, 0), parent, child;
+
+	t_attach(dead, domain);
+	parent = t_record(dead, 1);
+	child = t_record_child(dead, 2, parent);
+	t_kill(dead);
+	for (int i = 0; i < 200 && t_domain_query(a).out_orphans < 2; i++)
+		usleep(10000);
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64, domain, parent, child);
+	parent = t_record(a, 1);
+	child = t_record_child(a, 2, parent);
+	printf(" %d %" PRIu64 " %" PRIu64 "\n", getpid(), parent, child);
+	fflush(stdout);
+	rest();
+}
+
+/*
+ * It clears the screen, sets the title, turns the text around, ends the line; with
+ * controls of one byte, of two, and what is no UTF-8.
+ */
+static void hostile(void)
+{
+	struct cl *a;
+	u_int64_t domain, b;
+
+	prctl(PR_SET_NAME, "\033[2J\233\302\2332J\tx");
+	a = t_client();
+	domain = named_domain(a, "-\342\200\256\302\2332J\303\251", 0, 0);
+	b = labelled(a, "\033]0;owned\a\n\342\200\250\377");
+	t_fail(a, 1, C({ b, 0, 100 }), "\033[31mred\r\n\033[1A\342\201\246\\x41");
+	t_record(a, 2);
+	t_write(a, 2, C({ b, 200, 300 }));
+	printf("%" PRIu64 " %" PRIu64 "\n", domain, b);
+	fflush(stdout);
+	rest();
+}
+
 /* The domain, and how many events there will be, at least: four of each window. */
 static int events(unsigned int n, bool slow)
 {
@@ -901,6 +944,10 @@ int main(int argc, char **argv)
 		hold();
 	if (!strcmp(what, "--scene"))
 		scene();
+	if (!strcmp(what, "--bodies"))
+		bodies();
+	if (!strcmp(what, "--hostile"))
+		hostile();
 	if (!strcmp(what, "--events") && argc > 2)
 		return events(atoi(argv[2]), argc > 3);
 	if (!strcmp(what, "--pause"))

@@ -22,7 +22,8 @@ int parse_id(const struct request *rq, const char *what, const char *arg, uint64
 	char *end;
 
 	*id = 0;
-	if (!number(arg, id, &end) || *end || !*id || arg[1] == 'x')
+	/* An id is never hexadecimal: one way to write it, as it is printed. */
+	if (arg[strspn(arg, "0123456789")] || !number(arg, id, &end) || !*id)
 		return usage(rq, "%s is not the id of a %s; an id is a number from 1 up", arg,
 			     what);
 	return EXIT_OK;

@@ -94,9 +94,11 @@ struct command {
 	const char *name;		/* one word, or two of a group */
 	const char *args;		/* as people read them, NULL: none */
 	const char *help;
+	const char *more;		/* below its options in --help */
 	int (*run)(const struct request *rq);
 	unsigned int options;		/* TAKES(), but for those that all take */
 	int min_args, max_args;
+	int trouble;			/* its exit status on an error, if it is another one */
 	bool hidden;			/* neither in --help nor in the man page */
 };
 
@@ -256,7 +258,9 @@ void kernel_close(struct kernel *k);
 
 /* ---- print.c ---- */
 
+/* On a terminal that is narrower, as many as that has. */
 #define LINE_MAX_COLUMNS 100
+#define LINE_MIN_COLUMNS 40
 #define DEVICE "/dev/capkm"
 
 /* How a listing makes a cell of an attribute. */
@@ -273,7 +277,7 @@ struct column {
 
 struct table;
 
-/* What is not aligned to the right is cut so that a line fits. */
+/* What is not aligned to the right, the last column first, is cut so that a line fits. */
 struct table *table_new(const struct column *columns, size_t n);
 /* One char * for each column, which the table frees. */
 void table_row(struct table *t, ...);
@@ -290,8 +294,13 @@ void table_print_and_free(struct table *t);
 void print_wrapped(const char *s, int at, int first, int rest);
 
 char *format(const char *fmt, ...) PRINTF(1, 2);
-/* Harmless on a terminal: control characters and broken UTF-8 as \xNN. */
+/*
+ * Harmless on a terminal: controls, what reorders text or is not seen, and what the
+ * terminal's character set does not have, as \xNN for each byte.
+ */
 char *escape(const char *text);
+/* The same for who knows no \xNN: U+FFFD. */
+char *make_visible(const char *text);
 char *format_count(uint64_t n);
 char *format_id(uint64_t id);		/* 0 is "-" */
 char *format_bytes(uint64_t n);		/* for people, unless: */
@@ -310,7 +319,8 @@ void print_title(const char *title);
 /* One line, cut to fit. */
 void print_cut(const char *line, enum colour colour);
 
-void *must(void *p);			/* memory or exit */
+void *must(void *p);			/* memory or exit, with this status: */
+void set_status_of_trouble(int status);
 
 /* {"schema": 1, @key: @value} on stdout. Takes @value over. */
 int print_json(const char *key, struct json_object *value);

@@ -110,9 +110,12 @@ const struct command commands[] = {
 		.name = "health",
 		.args = "[DOMAIN]",
 		.help = "say whether all is well, with an exit status for probes",
+		.more = "The exit status is 0: healthy, 1: degraded, 2: no authority, "
+			"3: the command line is wrong,\nor the answer cannot be written.",
 		.run = cmd_health,
 		.options = TAKES(FAILURES),
 		.max_args = 1,
+		.trouble = 3,
 	}, {
 		.name = "metrics",
 		.help = "print the numbers as OpenMetrics",
@@ -121,6 +124,7 @@ const struct command commands[] = {
 	}, {
 		.name = "doctor",
 		.help = "find out what is wrong, and what to do about it",
+		.more = "The exit status is 1 if something is wrong.",
 		.run = cmd_doctor,
 	}, {
 		.name = "version",

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The command line of capadm. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capadm.h"
 
@@ -101,13 +105,14 @@ static void print_command_help(const struct command *c)
 
 	printf("Usage: capadm %s\n\n%s.\n\n", s, c->help);
 	print_options(c->options | everywhere);
+	if (c->more)
+		printf("\n%s\n", c->more);
 	free(s);
 }
 
 /* ---- the words ---- */
 
 struct line {
-	const struct command *command;
 	int argc;		/* words */
 	char **argv;
 };
@@ -162,26 +167,26 @@ static int unknown_command(const struct request *rq, const char *name)
 	return status;
 }
 
-/* Leaves the command's arguments in @rq. */
-static int find_command(struct line *l, struct request *rq)
+/* Leaves the command's arguments in @rq; NULL if there is no such command. */
+static const struct command *find_command(const struct line *l, struct request *rq)
 {
+	const struct command *c = commands;
 	int n;
 
-	l->command = commands;
 	if (!l->argc && rq->options & TAKES(VERSION)) {
-		for (; l->command->run != cmd_version; l->command++)
-			;
-		return EXIT_OK;
+		while (c->run != cmd_version)
+			c++;
+		return c;
 	}
-	for (; l->argc && l->command->name; l->command++) {
-		n = words_of(l->command->name, l->argc, l->argv);
+	for (; l->argc && c->name; c++) {
+		n = words_of(c->name, l->argc, l->argv);
 		if (!n)
 			continue;
 		rq->argc = l->argc - n;
 		rq->argv = l->argv + n;
-		return EXIT_OK;
+		return c;
 	}
-	return l->argc ? unknown_command(rq, l->argv[0]) : EXIT_OK;
+	return l->argc ? NULL : c;
 }
 
 /* ---- the options ---- */
@@ -218,18 +223,18 @@ static int take_option(struct request *rq, int argc, char **argv, int *i)
 	return EXIT_OK;
 }
 
-/* Options may stand anywhere before "--". */
+/* Options may stand anywhere before "--". The words are all found, whatever is wrong. */
 static int split(struct line *l, struct request *rq, int argc, char **argv)
 {
 	int i, status = EXIT_OK;
 
 	l->argv = argv;
-	for (i = 1; i < argc && !status; i++) {
+	for (i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--"))
 			break;
 		if (argv[i][0] != '-' || !argv[i][1])
 			l->argv[l->argc++] = argv[i];
-		else
+		else if (!status)
 			status = take_option(rq, argc, argv, &i);
 	}
 	for (i++; i < argc; i++)
@@ -248,9 +253,8 @@ static bool wants_json(int argc, char **argv)
 	return false;
 }
 
-static int check(const struct line *l, const struct request *rq)
+static int check(const struct command *c, const struct request *rq)
 {
-	const struct command *c = l->command;
 	char *s = synopsis(c);
 	int i, status = EXIT_OK;
 
@@ -264,29 +268,60 @@ static int check(const struct line *l, const struct request *rq)
 	return status;
 }
 
+static int run(const struct line *l, const struct command *c, const struct request *rq)
+{
+	int status;
+
+	set_exact_bytes(rq->options & TAKES(BYTES));
+	if (rq->options & TAKES(HELP)) {
+		if (l->argc)
+			print_command_help(c);
+		else
+			print_help();
+		return EXIT_OK;
+	}
+	status = check(c, rq);
+	if (status)
+		return c->trouble ? c->trouble : status;
+	return c->run(rq);
+}
+
+/*
+ * A file of ours that got the number of a standard stream which the caller had closed would
+ * get what is printed: the module, say. What is written to these fails.
+ */
+static void occupy_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct request rq = { .json = wants_json(argc, argv) };
+	const struct command *c;
 	struct line l = {};
 	int status;
 
+	occupy_streams();
+	setlocale(LC_CTYPE, "");
 	status = split(&l, &rq, argc, argv);
-	if (!status)
-		status = find_command(&l, &rq);
+	c = find_command(&l, &rq);
+	if (c && c->trouble)
+		set_status_of_trouble(c->trouble);
+	if (!status && !c)
+		status = unknown_command(&rq, l.argv[0]);
 	if (status)
-		return status;
-	set_exact_bytes(rq.options & TAKES(BYTES));
-	if (rq.options & TAKES(HELP)) {
-		if (l.argc)
-			print_command_help(l.command);
-		else
-			print_help();
-	} else {
-		status = check(&l, &rq);
-		if (!status)
-			status = l.command->run(&rq);
+		return c && c->trouble ? c->trouble : status;
+	status = run(&l, c, &rq);
+	if (!status && (fflush(stdout) || ferror(stdout))) {
+		status = fail(&rq, errno, "cannot write the output: %s", strerror(errno));
+		return c->trouble ? c->trouble : status;
 	}
-	if (!status && (fflush(stdout) || ferror(stdout)))
-		status = fail(&rq, errno, "cannot write the output");
 	return status;
 }

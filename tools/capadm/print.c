@@ -3,19 +3,29 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
+#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "capadm.h"
+
+static int status_of_trouble = EXIT_FAILED;
+
+void set_status_of_trouble(int status)
+{
+	status_of_trouble = status;
+}
 
 void *must(void *p)
 {
 	if (!p) {
 		fprintf(stderr, "capadm: out of memory\n");
-		exit(EXIT_FAILED);
+		exit(status_of_trouble);
 	}
 	return p;
 }
@@ -34,40 +44,52 @@ char *format(const char *fmt, ...)
 
 /* ---- texts ---- */
 
-/* Bytes of the UTF-8 character at @s, 0 if it is not one. */
-static size_t utf8_len(const unsigned char *s)
+/* The UTF-8 character at @s, of *@n bytes; *@n 0 if it is not one. */
+static uint32_t get_utf8(const unsigned char *s, size_t *n)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2, i;
 	uint32_t c;
-	size_t n, i;
 
-	if (s[0] < 0x80)
-		return 1;
-	n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-	if (s[0] < 0xc0 || s[0] > 0xf7)
+	*n = 0;
+	if (len > 1 && (s[0] < 0xc0 || s[0] > 0xf7))
 		return 0;
-	c = s[0] & (0xff >> (n + 1));
-	for (i = 1; i < n; i++) {
+	c = len > 1 ? s[0] & (0xff >> (len + 1)) : s[0];
+	for (i = 1; i < len; i++) {
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
 		c = c << 6 | (s[i] & 0x3f);
 	}
-	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+	if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		return 0;
-	return n;
+	*n = len;
+	return c;
 }
 
-/* Controls, C1 (U+0080 to U+009F) and what reorders or hides text. */
-static bool is_harmful(const unsigned char *s, size_t n)
+/* What a terminal obeys, and what reorders text, ends a line or is not seen. */
+static bool is_harmful(uint32_t c)
 {
-	if (n == 1)
-		return s[0] < 0x20 || s[0] == 0x7f;
-	if (n == 2)
-		return s[0] == 0xc2 && s[1] < 0xa0;
-	return n == 3 && s[0] == 0xe2 &&
-	       ((s[1] == 0x80 && ((s[2] >= 0x8b && s[2] <= 0x8f) ||
-				  (s[2] >= 0xa8 && s[2] <= 0xae))) ||
-		(s[1] == 0x81 && s[2] >= 0xa0 && s[2] <= 0xaf));
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0x00, 0x1f }, { 0x7f, 0x9f }, { 0xad, 0xad }, { 0x34f, 0x34f },
+		{ 0x61c, 0x61c }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 }, { 0x180b, 0x180f },
+		{ 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x3164, 0x3164 },
+		{ 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb },
+		{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (c >= ranges[i].first && c <= ranges[i].last)
+			return true;
+	return false;
+}
+
+/* A terminal that expects other bytes may take a part of a character for a command. */
+static bool can_show(uint32_t c)
+{
+	return c < 0x7f ? c >= 0x20 : !strcmp(nl_langinfo(CODESET), "UTF-8") && !is_harmful(c);
 }
 
 char *escape(const char *text)
@@ -76,9 +98,10 @@ char *escape(const char *text)
 	char *out = must(malloc(4 * strlen(text) + 1)), *o = out;
 
 	while (*s) {
-		size_t n = utf8_len(s);
+		size_t n;
+		uint32_t c = get_utf8(s, &n);
 
-		if (n && !is_harmful(s, n) && *s != '\\') {
+		if (n && can_show(c) && c != '\\') {
 			memcpy(o, s, n);
 			o += n;
 			s += n;
@@ -91,27 +114,40 @@ char *escape(const char *text)
 	return out;
 }
 
-struct json_object *json_text(const char *text)
+/* @text with what is not UTF-8 as U+FFFD; @harmful: that, too. */
+static char *clean(const char *text, bool harmful)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	char *out = must(malloc(3 * strlen(text) + 1)), *o = out;
-	struct json_object *j;
 
 	while (*s) {
-		size_t n = utf8_len(s);
+		size_t n;
+		uint32_t c = get_utf8(s, &n);
 
-		if (n) {
+		if (n && !(harmful && is_harmful(c))) {
 			memcpy(o, s, n);
 			o += n;
-			s += n;
 		} else {
-			memcpy(o, "\xef\xbf\xbd", 3);	/* U+FFFD */
+			memcpy(o, "\xef\xbf\xbd", 3);
 			o += 3;
-			s++;
 		}
+		s += n ? n : 1;
 	}
-	j = must(json_object_new_string_len(out, o - out));
-	free(out);
+	*o = 0;
+	return out;
+}
+
+char *make_visible(const char *text)
+{
+	return clean(text, true);
+}
+
+struct json_object *json_text(const char *text)
+{
+	char *s = clean(text, false);
+	struct json_object *j = must(json_object_new_string(s));
+
+	free(s);
 	return j;
 }
 
@@ -123,12 +159,29 @@ static const char *skip_paint(const char *s)
 	return s;
 }
 
-/* The first byte after @columns characters; each is taken to be one wide. */
+/* Columns that the character at *@s takes; *@s is moved behind it. */
+static size_t step(const char **s)
+{
+	size_t n;
+	uint32_t c = get_utf8((const unsigned char *)*s, &n);
+	int w = n ? wcwidth(c) : 1;
+
+	*s = skip_paint(*s + (n ? n : 1));
+	return w < 0 ? 1 : w;
+}
+
+/* The first byte that does not fit into @columns. */
 static const char *skip_columns(const char *s, size_t columns)
 {
-	for (s = skip_paint(s); *s; s = skip_paint(s + 1))
-		if ((*s & 0xc0) != 0x80 && !columns--)
+	const char *next = s = skip_paint(s);
+	size_t w;
+
+	for (; *s; s = next) {
+		w = step(&next);
+		if (w > columns)
 			break;
+		columns -= w;
+	}
 	return s;
 }
 
@@ -137,9 +190,19 @@ static size_t width(const char *s)
 {
 	size_t n = 0;
 
-	for (s = skip_paint(s); *s; s = skip_paint(s + 1))
-		n += (*s & 0xc0) != 0x80;
+	for (s = skip_paint(s); *s;)
+		n += step(&s);
 	return n;
+}
+
+/* As wide as the terminal, if that is narrower than other lines are. */
+static size_t line_width(void)
+{
+	struct winsize w;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_col || w.ws_col > LINE_MAX_COLUMNS)
+		return LINE_MAX_COLUMNS;
+	return w.ws_col > LINE_MIN_COLUMNS ? w.ws_col : LINE_MIN_COLUMNS;
 }
 
 /* ---- colours ---- */
@@ -306,10 +369,11 @@ void table_note(struct table *t, const char *text)
 
 void print_wrapped(const char *s, int at, int first, int rest)
 {
+	size_t columns = line_width();
 	int indent = first;
 
 	while (*s) {
-		size_t room = LINE_MAX_COLUMNS - (at > indent ? at : indent);
+		size_t room = columns - (at > indent ? at : indent);
 		const char *end = skip_columns(s, room), *space = end;
 
 		if (*end) {
@@ -330,13 +394,19 @@ static void print_cell(const struct column *c, const char *s, size_t w, bool las
 {
 	size_t n = width(s);
 
-	if (n > w)
-		printf("%.*s...%s", (int)(skip_columns(s, w - 3) - s), s,
-		       *s == '\033' ? "\033[0m" : "");
-	else if (c->right)
+	if (n > w) {
+		const char *end = skip_columns(s, w - 3);
+		char *head = format("%.*s", (int)(end - s), s);
+
+		/* A wide character may leave a column. */
+		printf("%s...%s%*s", head, *s == '\033' ? "\033[0m" : "",
+		       last ? 0 : (int)(w - 3 - width(head)), "");
+		free(head);
+	} else if (c->right) {
 		printf("%*s%s", (int)(w - n), "", s);
-	else
+	} else {
 		printf("%s%*s", s, last ? 0 : (int)(w - n), "");
+	}
 	if (!last)
 		printf("  ");
 }
@@ -363,13 +433,20 @@ static void print_titles(const struct table *t, const size_t *w)
 	putchar('\n');
 }
 
-/* The widest of the columns that may be cut. */
-static size_t *widest(const struct table *t, size_t *w)
+#define LEAST 8
+
+/*
+ * Which column is cut next: the last one, a name that was chosen by somebody, as long as
+ * that helps; then the widest of the other texts. Numbers are never cut.
+ */
+static size_t *next_cut(const struct table *t, size_t *w)
 {
 	size_t i, *max = NULL;
 
+	if (!t->columns[t->n - 1].right && w[t->n - 1] > LEAST)
+		return &w[t->n - 1];
 	for (i = 0; i < t->n; i++)
-		if (!t->columns[i].right && w[i] > 8 && (!max || w[i] >= *max))
+		if (!t->columns[i].right && w[i] > LEAST && (!max || w[i] >= *max))
 			max = &w[i];
 	return max;
 }
@@ -377,7 +454,7 @@ static size_t *widest(const struct table *t, size_t *w)
 static size_t *measure(const struct table *t)
 {
 	size_t *w = must(calloc(t->n, sizeof(*w))), *max;
-	size_t i, sum = 2 * (t->n - 1);
+	size_t i, sum = 2 * (t->n - 1), columns = line_width();
 	const struct row *r;
 
 	for (i = 0; i < t->n; i++) {
@@ -387,7 +464,7 @@ static size_t *measure(const struct table *t)
 				w[i] = width(r->cells[i]);
 		sum += w[i];
 	}
-	for (; sum > LINE_MAX_COLUMNS && (max = widest(t, w)); sum--)
+	for (; sum > columns && (max = next_cut(t, w)); sum--)
 		--*max;
 	return w;
 }
@@ -448,7 +525,7 @@ void print_title(const char *title)
 
 void print_cut(const char *line, enum colour colour)
 {
-	size_t n = width(line), fits = LINE_MAX_COLUMNS;
+	size_t n = width(line), fits = line_width();
 	char *s;
 
 	if (n <= fits)
@@ -471,23 +548,40 @@ static struct json_object *document(const char *key, struct json_object *value)
 	return doc;
 }
 
+/*
+ * What would harm a terminal has an escape in JSON, too. Behind ASCII it only stands in
+ * strings.
+ */
+static void print_document(FILE *f, struct json_object *doc, int flags)
+{
+	const char *text = json_object_to_json_string_ext(
+		doc, flags | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+	const char *s = must((void *)text);
+	size_t n;
+
+	for (; *s; s += n) {
+		uint32_t c = get_utf8((const unsigned char *)s, &n);
+
+		n = n ? n : 1;
+		if (c < 0x7f || can_show(c))
+			fwrite(s, n, 1, f);
+		else if (c < 0x10000)
+			fprintf(f, "\\u%04x", c);
+		else
+			fprintf(f, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+	}
+	putc('\n', f);
+	json_object_put(doc);
+}
+
 void print_json_line(const char *key, struct json_object *value)
 {
-	struct json_object *doc = document(key, value);
-
-	puts(json_object_to_json_string_ext(doc, JSON_C_TO_STRING_SPACED |
-						 JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(doc);
+	print_document(stdout, document(key, value), 0);
 }
 
 int print_json(const char *key, struct json_object *value)
 {
-	struct json_object *doc = document(key, value);
-
-	puts(json_object_to_json_string_ext(doc, JSON_C_TO_STRING_PRETTY |
-						 JSON_C_TO_STRING_SPACED |
-						 JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(doc);
+	print_document(stdout, document(key, value), JSON_C_TO_STRING_PRETTY);
 	return EXIT_OK;
 }
 
@@ -496,7 +590,7 @@ int print_json(const char *key, struct json_object *value)
 static void complain(const struct request *rq, int err, const char *fmt,
 		     va_list args)
 {
-	struct json_object *error, *doc;
+	struct json_object *error;
 	char *message = NULL;
 
 	if (vasprintf(&message, fmt, args) < 0)
@@ -518,10 +612,7 @@ static void complain(const struct request *rq, int err, const char *fmt,
 	json_object_object_add(error, "message", json_text(message));
 	if (err && strerrorname_np(err))
 		json_object_object_add(error, "errno", json_text(strerrorname_np(err)));
-	doc = document("error", error);
-	fprintf(stderr, "%s\n", json_object_to_json_string_ext(
-			doc, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(doc);
+	print_document(stderr, document("error", error), 0);
 	free(message);
 }
 
