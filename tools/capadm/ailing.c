@@ -1,20 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is not well though the module answers: for health and for doctor. */
+/* What is not well though the module answers. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "ailing.h"
 
-static void tell(const struct ailment *a, ailing_fn fn, void *ctx, uint64_t domain,
-		 char *text)
+/* Takes @text over; returns where the next one goes. */
+static struct finding **add(struct finding **last, const struct ailment *a, uint64_t domain,
+			    char *text)
 {
-	fn(a, domain, text, ctx);
-	free(text);
+	struct finding *f = must(calloc(1, sizeof(*f)));
+
+	f->ailment = a;
+	f->domain = domain;
+	f->text = text;
+	*last = f;
+	return &f->next;
 }
 
-/* "2 windows lost their process, domain 3 (inference)" */
-static void count_in_domains(const struct ailment *a, const struct snapshot *s,
-			     ailing_fn fn, void *ctx)
+/* "2 orphaned windows, domain 3 (inference)" */
+static char *count_text(const struct ailment *a, uint64_t n, const char *domain)
+{
+	if (a->mask)
+		return format("%s, domain %s", a->one, domain);
+	return format("%" PRIu64 " %s, domain %s", n, n == 1 ? a->one : a->many, domain);
+}
+
+static struct finding **count_in_domains(const struct ailment *a, const struct snapshot *s,
+					 struct finding **last)
 {
 	const struct record *r;
 
@@ -22,66 +35,136 @@ static void count_in_domains(const struct ailment *a, const struct snapshot *s,
 		uint64_t id = r->number[CAPKM_A_DOMAIN_ID], n = r->number[a->attr];
 		char *domain;
 
-		if (!n)
+		if (!(a->mask ? n & a->mask : n))
 			continue;
 		domain = snapshot_domain_text(s, id);
-		tell(a, fn, ctx, id, format("%" PRIu64 " %s, domain %s", n, a->what, domain));
+		last = add(last, a, id, count_text(a, n, domain));
 		free(domain);
 	}
+	return last;
 }
 
-static void find_near(const struct ailment *a, const struct snapshot *s,
-		      const struct records *limits, ailing_fn fn, void *ctx)
+static struct finding **find_near(const struct ailment *a, const struct snapshot *s,
+				  const struct records *limits, struct finding **last)
 {
 	const struct record *r;
 
 	for (r = limits->first; r; r = r->next)
 		if (r->near)
-			tell(a, fn, ctx, r->number[CAPKM_A_LIMIT_DOMAIN], limit_text(s, r));
+			last = add(last, a, r->number[CAPKM_A_LIMIT_DOMAIN], limit_text(s, r));
+	return last;
 }
 
-static void limits_near(const struct ailment *a, const struct snapshot *s, ailing_fn fn,
-			void *ctx)
+static struct finding **domain_limits(const struct ailment *a, const struct snapshot *s,
+				      struct finding **last)
 {
-	find_near(a, s, &s->limits, fn, ctx);
-	find_near(a, s, &s->users, fn, ctx);
+	return find_near(a, s, &s->limits, last);
 }
 
-/* The worst first. */
-static const struct ailment ailments[] = {
+static struct finding **user_limits(const struct ailment *a, const struct snapshot *s,
+				    struct finding **last)
+{
+	return find_near(a, s, &s->users, last);
+}
+
+const struct ailment ailments[] = {
 	{
-		.key = "faulted-devices",
+		.key = "faulted",
+		.colour = COLOUR_BAD,
+		.degrades = true,
 		.find = count_in_domains,
 		.attr = CAPKM_A_DOMAIN_FAULTED,
-		.what = "devices faulted and not renewed",
-		.next = "capadm sessions --clients",
+		.one = "device faulted and not renewed",
+		.many = "devices faulted and not renewed",
+		.why = "devices have faulted; who used them has to begin anew",
+		.command = "capadm sessions --clients",
 	}, {
-		.key = "orphaned-windows",
+		.key = "orphans",
+		.colour = COLOUR_BAD,
+		.degrades = true,
 		.find = count_in_domains,
 		.attr = CAPKM_A_DOMAIN_ORPHANS,
-		.what = "orphaned windows",
-		.next = "capadm windows --orphans",
+		.one = "orphaned window",
+		.many = "orphaned windows",
+		.why = "windows have lost their process; without --dry-run it closes them",
+		.command = "capadm abandon --orphans --dry-run",
 	}, {
-		.key = "limits",
-		.find = limits_near,
-		.next = "capadm domain limit",
-	}, {
-		.key = "failures",
+		.key = "tainted",
+		.colour = COLOUR_WARN,
+		.option = TAKES(FAILURES),
 		.find = count_in_domains,
 		.attr = CAPKM_A_DOMAIN_FAILURES,
-		.what = "failures that buffers carry",
-		.next = "capadm failures",
-		.option = TAKES(FAILURES),
+		.one = "failure that buffers carry",
+		.many = "failures that buffers carry",
+		.why = "bytes are not to be read; this shows which, and why",
+		.command = "capadm failures --tree",
+	}, {
+		.key = "limit",
+		.colour = COLOUR_WARN,
+		.degrades = true,
+		.find = domain_limits,
+		.why = "calls are soon refused",
+		.command = "capadm domain limit",
+	}, {
+		.key = "user-limit",
+		.colour = COLOUR_WARN,
+		.degrades = true,
+		.find = user_limits,
+		.why = "calls of a user are soon refused, in all domains",
+		.command = "capadm domain limit --users",
+		.no_domain = true,
+	}, {
+		.key = "reports",
+		.colour = COLOUR_WARN,
+		.find = count_in_domains,
+		.attr = CAPKM_A_DOMAIN_REPORTS,
+		.one = "failure of a process that has ended",
+		.many = "failures of processes that have ended",
+		.why = "processes have ended with failures nobody else has seen",
+		.command = "capadm failures --reports",
+	}, {
+		.key = "defunct",
+		.colour = COLOUR_WARN,
+		.find = count_in_domains,
+		.attr = CAPKM_A_DOMAIN_STATE,
+		.mask = CAPKM_DOMAIN_DEFUNCT,
+		.one = "nobody uses it any more",
+		.why = "nobody uses it any more; it goes by itself, or by capadm domain rm",
+		.command = "capadm domains",
+		.no_domain = true,
 	},
 	{}
 };
 
-void find_ailments(const struct request *rq, const struct snapshot *s, ailing_fn fn,
-		   void *ctx)
+struct finding *find_ailments(const struct snapshot *s)
 {
+	struct finding *first = NULL, **last = &first;
 	const struct ailment *a;
 
 	for (a = ailments; a->key; a++)
-		if (!a->option || (rq->options & a->option))
-			a->find(a, s, fn, ctx);
+		last = a->find(a, s, last);
+	return first;
+}
+
+void free_findings(struct finding *f)
+{
+	struct finding *next;
+
+	for (; f; f = next) {
+		next = f->next;
+		free(f->text);
+		free(f);
+	}
+}
+
+bool is_degraded(const struct finding *f, unsigned int options)
+{
+	return f->ailment->degrades || f->ailment->option & options;
+}
+
+char *next_command(const struct ailment *a, uint64_t domain)
+{
+	if (a->no_domain || !domain)
+		return format("%s", a->command);
+	return format("%s %" PRIu64, a->command, domain);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is not well though the module answers: for health and for doctor. */
+/*
+ * What is not well though the module answers: one table, by which status, health, doctor
+ * and metrics judge.
+ */
 #ifndef CAPADM_AILING_H
 #define CAPADM_AILING_H
 
@@ -7,22 +10,37 @@
 
 struct ailment;
 
-/* @domain: id, or 0; @text: one line, escaped */
-typedef void (*ailing_fn)(const struct ailment *a, uint64_t domain, const char *text,
-			  void *ctx);
+struct finding {
+	struct finding *next;
+	const struct ailment *ailment;
+	uint64_t domain;	/* 0: of a user */
+	char *text;		/* one line, not escaped */
+};
 
 struct ailment {
 	const char *key;
-	void (*find)(const struct ailment *a, const struct snapshot *s, ailing_fn fn,
-		     void *ctx);
-	int attr;		/* a count of a domain, and what it counts */
-	const char *what;
-	const char *next;	/* command, with the domain behind it */
-	unsigned int option;	/* only with this one */
+	enum colour colour;
+	bool degrades;		/* work is refused, hangs or is lost: not for health alone */
+	unsigned int option;	/* or health takes it for that with this one */
+	struct finding **(*find)(const struct ailment *a, const struct snapshot *s,
+				 struct finding **last);
+	int attr;		/* a count of a domain, */
+	uint64_t mask;		/* or a bit of it */
+	const char *one, *many;	/* what it counts */
+	const char *why;
+	const char *command;	/* that is next; a domain may stand behind it, but for: */
+	bool no_domain;
 };
 
-/* The snapshot has limits. */
-void find_ailments(const struct request *rq, const struct snapshot *s, ailing_fn fn,
-		   void *ctx);
+/* The worst first; key NULL at the end. */
+extern const struct ailment ailments[];
+
+/* By ailment, then by domain. The snapshot has limits. */
+struct finding *find_ailments(const struct snapshot *s);
+void free_findings(struct finding *f);
+/* @options: health's */
+bool is_degraded(const struct finding *f, unsigned int options);
+/* What to do about it, in one domain, or, if that is 0, in all; the caller frees it. */
+char *next_command(const struct ailment *a, uint64_t domain);
 
 #endif /* CAPADM_AILING_H */

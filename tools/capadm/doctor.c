@@ -78,18 +78,23 @@ char *read_line(const char *path)
 	return line;
 }
 
-/* What container runtimes leave for those who look. */
-static bool in_container(void)
+/* What container runtimes leave for those who look; the innermost knows best. */
+static char *find_container(void)
 {
-	static const char *const marks[] = {
-		"/.dockerenv", "/run/.containerenv", "/run/systemd/container",
-	};
-	size_t i;
+	char *type = read_line("/run/systemd/container");
+	const char *said = getenv("container");
 
-	for (i = 0; i < ARRAY_SIZE(marks); i++)
-		if (!access(marks[i], F_OK))
-			return true;
-	return getenv("container") || getenv("KUBERNETES_SERVICE_HOST");
+	if (getenv("KUBERNETES_SERVICE_HOST")) {
+		free(type);
+		return format("kube");
+	}
+	if (type)
+		return type;
+	if (!access("/.dockerenv", F_OK))
+		return format("docker");
+	if (!access("/run/.containerenv", F_OK))
+		return format("podman");
+	return said ? format("%s", said) : NULL;
 }
 
 /* ---- checks ---- */
@@ -103,8 +108,9 @@ static void check_module(struct doctor *d)
 		return;
 	}
 	version = read_line("/sys/module/capkm/version");
-	found(d, FINE, format("capkm %s is loaded", version ? version : "(version unknown)"),
-	      NULL);
+	if (!find_installed(d, version))
+		found(d, FINE, format("capkm %s is loaded", version ? version : "(version unknown)"),
+		      NULL);
 	free(version);
 }
 
@@ -119,21 +125,11 @@ static void check_environment(struct doctor *d)
 		      format("unset CAPKM_DEVICE"));
 }
 
-static void found_ailment(const struct ailment *a, uint64_t domain, const char *text,
-			  void *ctx)
-{
-	struct doctor *d = ctx;
-	char *next = domain ? format("%s %" PRIu64, a->next, domain) :
-			      format("%s", "grep . /sys/module/capkm/parameters/max_*");
-
-	found(d, WRONG, format("%s", text), next);
-}
-
-/* It answers: is it well? */
+/* It answers: is it well? What is not, and keeps nobody from working, is a note. */
 static void check_domains(struct doctor *d)
 {
 	struct request quiet = *d->rq;
-	unsigned int before = d->wrong;
+	struct finding *all, *f;
 	struct snapshot s = {};
 	char *why = NULL;
 
@@ -144,10 +140,14 @@ static void check_domains(struct doctor *d)
 		found(d, WRONG, why, format("capadm version"));
 		return;
 	}
-	find_ailments(d->rq, &s, found_ailment, d);
-	if (d->wrong == before)
+	all = find_ailments(&s);
+	for (f = all; f; f = f->next)
+		found(d, is_degraded(f, 0) ? WRONG : NOTE, format("%s", f->text),
+		      next_command(f->ailment, f->domain));
+	if (!all)
 		found(d, FINE, format("domains: %zu; no orphaned windows, no faulted devices, no limit near",
 				      s.domains.n), NULL);
+	free_findings(all);
 	snapshot_free(&s);
 }
 
@@ -167,7 +167,7 @@ int cmd_doctor(const struct request *rq)
 {
 	struct doctor d = {
 		.rq = rq,
-		.container = in_container(),
+		.container = find_container(),
 		.list = rq->json ? must(json_object_new_array()) : NULL,
 	};
 	size_t i;
@@ -179,6 +179,7 @@ int cmd_doctor(const struct request *rq)
 		checks[i].run(&d);
 	}
 	free(d.authority.why);
+	free(d.container);
 	if (d.list)
 		print_json("doctor", d.list);
 	return d.wrong ? EXIT_FAILED : EXIT_OK;

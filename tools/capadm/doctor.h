@@ -12,7 +12,7 @@ struct doctor {
 	const char *check;		/* that runs */
 	struct authority authority;
 	struct utsname uts;
-	bool container;
+	char *container;		/* by what it was started, "" if not known; NULL: none */
 	unsigned int wrong;
 	struct json_object *list;	/* NULL: text */
 };
@@ -36,6 +36,12 @@ void check_node(struct doctor *d);
 /* (doctor_version.c) */
 void check_tool(struct doctor *d);
 void check_library(struct doctor *d);
+
+/*
+ * What differs from the module that is installed is said by find_installed(), of the one
+ * that is loaded, in @version. (doctor_module.c)
+ */
+bool find_installed(struct doctor *d, const char *version);
 
 /* The file's first line, or NULL; the caller frees it. */
 char *read_line(const char *path);

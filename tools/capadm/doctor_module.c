@@ -26,6 +26,7 @@ struct scene {
 	const char *release;
 	char *file;		/* capkm.ko of this kernel, or NULL */
 	char *vermagic;		/* its kernel, NULL: not known */
+	char *version;		/* its own, NULL: not known */
 	bool is_signed, is_packed;	/* packed: not looked into */
 };
 
@@ -55,17 +56,27 @@ static char *module_file(const char *release)
 	return found_file;
 }
 
-/* The module says for itself which kernel it is for; a signature stands at its end. */
+/* What the module says of itself: "@mark..." after a zero, to the next one of @ends. */
+static char *find_info(const char *bytes, size_t size, const char *mark, const char *ends)
+{
+	size_t len = strlen(mark);
+	const char *v = bytes, *end = bytes + size;
+
+	while ((v = memmem(v, end - v, mark, len))) {
+		if (v > bytes && !v[-1])
+			return must(strndup(v + len, strcspn(v + len, ends)));
+		v += len;
+	}
+	return NULL;
+}
+
+/* A signature stands at the end. */
 static void look_into(struct scene *s, const char *bytes, size_t size)
 {
-	static const char mark[] = "vermagic=";
 	size_t sig = strlen(SIGNATURE);
-	const char *v = memmem(bytes, size, mark, strlen(mark));
 
-	if (v) {
-		v += strlen(mark);
-		s->vermagic = must(strndup(v, strcspn(v, " ")));
-	}
+	s->vermagic = find_info(bytes, size, "vermagic=", " ");
+	s->version = find_info(bytes, size, "version=", "");
 	s->is_signed = size > sig && !memcmp(bytes + size - sig, SIGNATURE, sig);
 }
 
@@ -112,16 +123,16 @@ static bool secure_boot(void)
 	return on;
 }
 
-/* Where lockdown can be read it decides; a kernel need not care for Secure Boot. */
-static bool wants_signature(void)
+/* Why it does, or NULL. Where lockdown can be read it decides; a kernel need not care for Secure Boot. */
+static const char *wants_signature(void)
 {
 	static const char lockdown[] = "/sys/kernel/security/lockdown";
 
 	if (says("/sys/module/module/parameters/sig_enforce", "Y"))
-		return true;
+		return "module.sig_enforce";
 	if (!access(lockdown, R_OK))
-		return !says(lockdown, "[none]");
-	return secure_boot();
+		return says(lockdown, "[none]") ? NULL : "lockdown";
+	return secure_boot() ? "Secure Boot" : NULL;
 }
 
 static bool is_file(const char *fmt, const char *release)
@@ -131,11 +142,6 @@ static bool is_file(const char *fmt, const char *release)
 
 	free(path);
 	return there;
-}
-
-static bool is_debian(void)
-{
-	return !access("/etc/debian_version", F_OK);
 }
 
 /* The last that the pattern gives, or NULL. */
@@ -148,6 +154,21 @@ static char *match(const char *pattern)
 		path = format("%s", g.gl_pathv[g.gl_pathc - 1]);
 	globfree(&g);
 	return path;
+}
+
+static bool has_line(const char *path, const char *begin)
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t size = 0;
+	bool yes = false;
+
+	while (f && !yes && getline(&line, &size, f) >= 0)
+		yes = !strncmp(line + strspn(line, " \t"), begin, strlen(begin));
+	if (f)
+		fclose(f);
+	free(line);
+	return yes;
 }
 
 static bool listed_by_depmod(const struct scene *s)
@@ -167,18 +188,57 @@ static bool listed_by_depmod(const struct scene *s)
 	return yes;
 }
 
-/* The command that builds it for this kernel, the way it came here. */
-static char *rebuild(const struct scene *s)
+static bool has_dkms(void)
+{
+	return !access("/usr/sbin/dkms", X_OK) || !access("/usr/bin/dkms", X_OK);
+}
+
+/* The command that builds it for this kernel, the way it came here; @again: over what is there. */
+static char *build(const struct scene *s, bool again)
 {
 	char *dkms = match("/usr/src/capkm-*"), *command;
 
-	if (dkms && !access("/usr/sbin/dkms", X_OK))
-		command = format("dkms install --force capkm/%s -k %s",
+	if (dkms && has_dkms())
+		command = format("dkms install %scapkm/%s -k %s", again ? "--force " : "",
 				 dkms + strlen("/usr/src/capkm-"), s->release);
 	else
 		command = format("make modules modules_install && depmod  # in capkm's sources");
 	free(dkms);
 	return command;
+}
+
+/* How this distribution has the headers of a kernel. */
+static char *get_headers(const struct scene *s)
+{
+	static const struct {
+		const char *like, *command;
+		bool release;		/* stands behind it */
+	} ways[] = {
+		{ "debian", "apt install linux-headers-", true },
+		{ "ubuntu", "apt install linux-headers-", true },
+		{ "fedora", "dnf install kernel-devel-", true },
+		{ "rhel", "dnf install kernel-devel-", true },
+		{ "suse", "zypper install kernel-devel", false },
+		{ "arch", "pacman -S linux-headers", false },
+	};
+	FILE *f = fopen("/etc/os-release", "re");
+	char *line = NULL, *command = NULL;
+	size_t size = 0, i;
+
+	while (f && !command && getline(&line, &size, f) >= 0) {
+		if (strncmp(line, "ID=", 3) && strncmp(line, "ID_LIKE=", 8))
+			continue;
+		for (i = 0; i < ARRAY_SIZE(ways) && !command; i++)
+			if (strstr(line, ways[i].like))
+				command = format("%s%s", ways[i].command,
+						 ways[i].release ? s->release : "");
+	}
+	if (f)
+		fclose(f);
+	free(line);
+	return command ? command :
+		format("ls /lib/modules/%s/build  # the headers of this kernel have to be there",
+		       s->release);
 }
 
 /* ---- causes ---- */
@@ -224,29 +284,47 @@ static bool loading_is_off(struct scene *s)
 	return true;
 }
 
+/* As after an upgrade, which took the modules of the kernel that runs along. */
+static bool kernel_gone(struct scene *s)
+{
+	char *other;
+
+	if (is_file("/lib/modules/%s", s->release))
+		return false;
+	other = match("/lib/modules/*/modules.dep");
+	found(s->d, WRONG, format("the modules of the running kernel, Linux %s, are not there any "
+				  "more%s%s: it was replaced by another", s->release,
+				  other ? "; there is " : "", other ? other : ""),
+	      format("reboot  # into the kernel that is installed"));
+	free(other);
+	return true;
+}
+
 static bool no_headers(struct scene *s)
 {
 	if (s->file || is_file("/lib/modules/%s/build/Makefile", s->release))
 		return false;
 	found(s->d, WRONG, format("capkm is not installed for Linux %s, and there are no headers to "
-				  "build it with", s->release),
-	      is_debian() ? format("apt install linux-headers-%s", s->release) :
-			    format("dnf install kernel-devel-%s", s->release));
+				  "build it with", s->release), get_headers(s));
 	return true;
 }
 
-/* DKMS leaves the log of a failed build where it built. */
+/* DKMS leaves the log of a failed build where it built; it begins with the kernel's name. */
 static bool dkms_failed(struct scene *s)
 {
 	char *log = s->file ? NULL : match("/var/lib/dkms/capkm/*/build/make.log");
+	char *line = log ? read_line(log) : NULL;
+	char *kernel = format(" kernel %s", s->release), *at = line ? strstr(line, kernel) : NULL;
+	bool failed = at && strchr(" \t(", at[strlen(kernel)]);
 
-	if (!log)
-		return false;
-	found(s->d, WRONG, format("capkm is not installed for Linux %s: DKMS could not build it; "
-				  "its log is %s", s->release, log),
-	      format("tail -n 30 %s", log));
+	if (failed)
+		found(s->d, WRONG, format("capkm is not installed for Linux %s: DKMS could not build "
+					  "it; its log is %s", s->release, log),
+		      format("grep -n -m 5 -iE 'error|failed' %s", log));
+	free(kernel);
+	free(line);
 	free(log);
-	return true;
+	return failed;
 }
 
 static bool not_installed(struct scene *s)
@@ -258,7 +336,7 @@ static bool not_installed(struct scene *s)
 	other = match("/lib/modules/*/*/capkm.ko*");
 	found(s->d, WRONG, format("capkm is not installed for Linux %s%s%s", s->release,
 				  other ? ", only for another: " : "", other ? other : ""),
-	      rebuild(s));
+	      build(s, false));
 	free(other);
 	return true;
 }
@@ -268,18 +346,53 @@ static bool other_kernel(struct scene *s)
 	if (!s->vermagic || !strcmp(s->vermagic, s->release))
 		return false;
 	found(s->d, WRONG, format("%s was built for Linux %s; this is %s", s->file, s->vermagic,
-				  s->release), rebuild(s));
+				  s->release), build(s, true));
 	return true;
 }
 
 static bool not_signed(struct scene *s)
 {
-	if (s->is_packed || s->is_signed || !wants_signature())
+	const char *why = wants_signature();
+
+	if (s->is_packed || s->is_signed || !why)
 		return false;
-	found(s->d, WRONG, format("%s is not signed, and this kernel loads signed modules only "
-				  "(Secure Boot); DKMS signs what it builds", s->file),
-	      rebuild(s));
+	found(s->d, WRONG, format("%s is not signed, and this kernel loads signed modules only (%s); "
+				  "DKMS signs what it builds", s->file, why),
+	      has_dkms() ? build(s, true) :
+			   format("/lib/modules/%s/build/scripts/sign-file sha256 KEY CERTIFICATE %s",
+				  s->release, s->file));
 	return true;
+}
+
+/* For what says that it is never to be loaded. */
+static bool forbidden(struct scene *s)
+{
+	static const char *const dirs[] = {
+		"/etc/modprobe.d/*.conf", "/run/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf",
+		"/lib/modprobe.d/*.conf",
+	};
+	bool yes = false;
+	glob_t g;
+	size_t i, j;
+
+	if (says("/proc/cmdline", "module_blacklist=") && says("/proc/cmdline", "capkm")) {
+		found(s->d, WRONG, format("the kernel was started with module_blacklist=, which has capkm"),
+		      format("cat /proc/cmdline  # then leave it out, and reboot"));
+		return true;
+	}
+	for (i = 0; i < ARRAY_SIZE(dirs) && !yes; i++) {
+		g = (glob_t){};
+		if (!glob(dirs[i], 0, NULL, &g))
+			for (j = 0; j < g.gl_pathc && !yes; j++)
+				if (has_line(g.gl_pathv[j], "install capkm ")) {
+					found(s->d, WRONG, format("%s has modprobe do something else than "
+								  "load capkm", g.gl_pathv[j]),
+					      format("grep -n capkm %s", g.gl_pathv[j]));
+					yes = true;
+				}
+		globfree(&g);
+	}
+	return yes;
 }
 
 static bool no_depmod(struct scene *s)
@@ -305,27 +418,56 @@ static bool key_unknown(struct scene *s)
 
 static bool not_loaded(struct scene *s)
 {
-	found(s->d, WRONG, format("capkm is installed (%s) and not loaded", s->file),
+	found(s->d, WRONG, format("capkm is installed (%s) and not loaded; if that fails, dmesg says "
+				  "why", s->file),
 	      format("modprobe capkm"));
 	return true;
 }
 
 static bool (*const causes[])(struct scene *s) = {
-	old_kernel, no_modules, container, loading_is_off, no_headers, dkms_failed,
-	not_installed, other_kernel, not_signed, no_depmod, key_unknown, not_loaded,
+	old_kernel, no_modules, container, loading_is_off, kernel_gone, no_headers, dkms_failed,
+	not_installed, other_kernel, not_signed, no_depmod, forbidden, key_unknown, not_loaded,
 };
+
+static void init(struct scene *s, struct doctor *d)
+{
+	*s = (struct scene){ .d = d, .release = d->uts.release };
+	s->file = module_file(s->release);
+	if (s->file)
+		read_module(s);
+}
+
+static void end(struct scene *s)
+{
+	free(s->version);
+	free(s->vermagic);
+	free(s->file);
+}
 
 void find_module(struct doctor *d)
 {
-	struct scene s = { .d = d, .release = d->uts.release };
+	struct scene s;
 	size_t i;
 
-	s.file = module_file(s.release);
-	if (s.file)
-		read_module(&s);
+	init(&s, d);
 	for (i = 0; i < ARRAY_SIZE(causes); i++)
 		if (causes[i](&s))
 			break;
-	free(s.vermagic);
-	free(s.file);
+	end(&s);
+}
+
+/* An update that nobody has loaded yet. */
+bool find_installed(struct doctor *d, const char *version)
+{
+	bool other;
+	struct scene s;
+
+	init(&s, d);
+	other = version && s.version && strcmp(version, s.version);
+	if (other)
+		found(d, NOTE, format("capkm %s is loaded, and %s installed (%s)", version, s.version,
+				      s.file),
+		      format("modprobe -r capkm && modprobe capkm  # when capadm sessions lists none"));
+	end(&s);
+	return other;
 }

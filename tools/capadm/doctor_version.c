@@ -38,7 +38,9 @@ void check_tool(struct doctor *d)
 			     CAPKM_VERSION, CAPKM_ABI_OLDEST, CAPKM_ABI_VERSION, module_version(d),
 			     info->out_abi_oldest, info->out_abi_version,
 			     info->out_abi_oldest > CAPKM_ABI_VERSION ? "capadm" : "the module"),
-		      format("capadm version; modinfo -F version capkm"));
+		      info->out_abi_oldest > CAPKM_ABI_VERSION ?
+		      format("type -a capadm  # an older one may come first in PATH") :
+		      format("modinfo -F version capkm  # if that is newer: modprobe -r capkm && modprobe capkm"));
 		return;
 	}
 	same = !strcmp(CAPKM_VERSION, module_version(d));
@@ -82,7 +84,7 @@ static void shake_hands(struct doctor *d, const struct library *l)
 	if (l->open(DEVICE, NULL, &c, &err)) {
 		found(d, WRONG, format("%s, version %s, does not work with the module %s: %s",
 				       l->path, l->version(), module_version(d), err.text),
-		      format("capadm version; modinfo -F version capkm"));
+		      format("ldconfig -p | grep libcapkm; modinfo -F version capkm  # update the older one"));
 		return;
 	}
 	l->close(c);

@@ -5,10 +5,15 @@
 
 #include "ailing.h"
 
+/*
+ * What probes of monitoring systems answer with, of which 3 is: it could not be found out.
+ * So that no wrong command line is taken for the state of the machine, that is it, too.
+ */
 enum {
 	HEALTHY		= 0,
 	DEGRADED	= 1,
 	NO_AUTHORITY	= 2,
+	UNKNOWN		= 3,
 };
 
 static const char *const status_names[] = {
@@ -20,7 +25,7 @@ static const char *const status_names[] = {
 struct health {
 	int status;
 	unsigned int reasons;
-	char *first;
+	char *first;		/* not escaped */
 	struct json_object *list;
 };
 
@@ -38,13 +43,17 @@ static void add_reason(struct health *h, const char *check, uint64_t domain,
 	json_object_array_add(h->list, j);
 }
 
-static void add_ailment(const struct ailment *a, uint64_t domain, const char *text,
-			void *ctx)
+static void add_ailments(struct health *h, const struct snapshot *s, unsigned int options)
 {
-	struct health *h = ctx;
+	struct finding *all = find_ailments(s), *f;
 
-	h->status = DEGRADED;
-	add_reason(h, a->key, domain, text);
+	for (f = all; f; f = f->next) {
+		if (!is_degraded(f, options))
+			continue;
+		h->status = DEGRADED;
+		add_reason(h, f->ailment->key, f->domain, f->text);
+	}
+	free_findings(all);
 }
 
 static void find_reason(struct health *h, int status, const char *check, const char *why)
@@ -66,7 +75,7 @@ static int look(const struct request *rq, struct snapshot *s, char **why)
 	return status ? status : snapshot_take(&quiet, s, domain, SNAPSHOT_LIMITS);
 }
 
-/* EXIT_OK, or the question was wrong. */
+/* EXIT_OK, or UNKNOWN if the question was wrong. */
 static int examine(const struct request *rq, struct health *h)
 {
 	struct snapshot s = {};
@@ -81,15 +90,17 @@ static int examine(const struct request *rq, struct health *h)
 		return EXIT_OK;
 	}
 	status = look(rq, &s, &why);
-	if (status == EXIT_USAGE)
-		return usage(rq, "%s", why);
+	if (status == EXIT_USAGE) {
+		usage(rq, "%s", why);
+		return UNKNOWN;
+	}
 	if (status) {
 		find_reason(h, rq->argc ? DEGRADED : NO_AUTHORITY,
 			    rq->argc ? "domain" : "authority", why);
 		free(why);
 		return EXIT_OK;
 	}
-	find_ailments(rq, &s, add_ailment, h);
+	add_ailments(h, &s, rq->options);
 	if (h->status == HEALTHY)
 		h->first = format("domains: %zu", s.domains.n);
 	snapshot_free(&s);
@@ -99,7 +110,7 @@ static int examine(const struct request *rq, struct health *h)
 static void print(const struct request *rq, struct health *h)
 {
 	struct json_object *j;
-	char *line;
+	char *line, *safe;
 
 	if (rq->json) {
 		j = must(json_object_new_object());
@@ -111,7 +122,9 @@ static void print(const struct request *rq, struct health *h)
 	line = h->reasons > 1 ? format("%s, %u reasons: %s", status_names[h->status],
 				       h->reasons, h->first) :
 				format("%s: %s", status_names[h->status], h->first);
-	print_cut(line, h->status == HEALTHY ? COLOUR_GOOD : COLOUR_BAD);
+	safe = escape(line);
+	print_cut(safe, h->status == HEALTHY ? COLOUR_GOOD : COLOUR_BAD);
+	free(safe);
 	free(line);
 }
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "snapshot.h"
+#include "ailing.h"
 
 enum type { GAUGE, COUNTER, INFO };
 enum unit { NONE, SECONDS };	/* SECONDS: from nanoseconds */
@@ -74,6 +74,12 @@ static const struct metric session_metrics[] = {
 	  "Events that were overwritten before the session read them." },
 };
 
+static const struct metric degraded = {
+	"degraded", GAUGE, 0, "Whether capadm health says so."
+};
+static const struct metric ailing = {
+	"ailments", GAUGE, 0, "What capadm status finds, by HEALTH."
+};
 static const struct metric up = { "up", GAUGE, 0, "Whether the module answers." };
 static const struct metric build = { "build", INFO, 0, "The module that answers." };
 static const struct metric domain_info = { "domain", INFO, 0, "Name and owner of a domain." };
@@ -138,18 +144,15 @@ static void begin_family(const struct output *o, const struct metric *m)
 	free(name);
 }
 
-/* Backslash, quote and newline are escaped, and what is not UTF-8. */
+/* The format has escapes for backslash and quote; somebody may look at it on a terminal. */
 static void print_value(FILE *f, const char *text)
 {
-	struct json_object *j = json_text(text);
-	const char *s = json_object_get_string(j);
+	char *visible = make_visible(text);
+	const char *s;
 
-	for (; *s; s++)
-		if (*s == '\n')
-			fputs("\\n", f);
-		else
-			fprintf(f, "%s%c", strchr("\\\"", *s) ? "\\" : "", *s);
-	json_object_put(j);
+	for (s = visible; *s; s++)
+		fprintf(f, "%s%c", strchr("\\\"", *s) ? "\\" : "", *s);
+	free(visible);
 }
 
 static void print_labels(FILE *f, const struct labels *l)
@@ -312,8 +315,31 @@ static void print_up(const struct output *o, bool is_up)
 	print_sample(o, &up, &none, is_up);
 }
 
+static void print_ailments(const struct output *o, const struct snapshot *s)
+{
+	struct finding *all = find_ailments(s), *f;
+	const struct ailment *a;
+	struct labels l = {};
+	bool bad = false;
+	uint64_t n;
+
+	for (f = all; f; f = f->next)
+		bad |= is_degraded(f, 0);
+	begin_family(o, &degraded);
+	print_sample(o, &degraded, &l, bad);
+	begin_family(o, &ailing);
+	for (a = ailments; a->key; a++) {
+		for (n = 0, f = all; f; f = f->next)
+			n += f->ailment == a;
+		add_label(&l, "health", format("%s", a->key));
+		print_sample(o, &ailing, &l, n);
+	}
+	free_findings(all);
+}
+
 static void print_snapshot(const struct output *o, const struct snapshot *s)
 {
+	print_ailments(o, s);
 	print_domain_infos(o, s);
 	print_families(o, domain_metrics, ARRAY_SIZE(domain_metrics), &s->domains,
 		       domain_labels);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* All that top, health, metrics and doctor judge by, of one moment. */
+/* All that status, top, health, metrics and doctor judge by, of one moment. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +66,9 @@ static void add(struct nlattr **attrs, void *ctx)
 		if (len == sizeof(uint32_t) || len == sizeof(uint64_t))
 			r->number[i] = get_number(attrs[i]);
 	}
+	len = NLA_HDRLEN + nla_len(attrs[0]);
+	r->all = must(malloc(len));
+	memcpy(r->all, attrs[0], len);
 	r->text = text_of(f->source, attrs);
 	r->near = f->source->cmd == CAPKM_CMD_LIMIT_GET && limit_is_near(attrs);
 	*f->records->last = r;
@@ -124,6 +127,7 @@ void snapshot_free(struct snapshot *s)
 		for (r = records_of(s, &sources[i])->first; r; r = next) {
 			next = r->next;
 			free(r->text);
+			free(r->all);
 			free(r);
 		}
 		*records_of(s, &sources[i]) = (struct records){};
@@ -143,14 +147,16 @@ const struct record *snapshot_domain(const struct snapshot *s, uint64_t id)
 char *snapshot_domain_text(const struct snapshot *s, uint64_t id)
 {
 	const struct record *r = snapshot_domain(s, id);
-	char *name, *text;
 
-	if (!r || !*r->text)
-		return format("%" PRIu64, id);
-	name = escape(r->text);
-	text = format("%" PRIu64 " (%s)", id, name);
-	free(name);
-	return text;
+	return r && *r->text ? format("%" PRIu64 " (%s)", id, r->text) : format_count(id);
+}
+
+bool snapshot_attrs(const struct record *r, struct nlattr **attrs)
+{
+	if (nla_parse_nested(attrs, ATTR_MAX, r->all, NULL) < 0)
+		return false;
+	attrs[0] = r->all;
+	return true;
 }
 
 /* ---- limits ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* All that top, health, metrics and doctor judge by: dumps, one after the other. */
+/* All that status, top, health, metrics and doctor judge by: dumps, one after the other. */
 #ifndef CAPADM_SNAPSHOT_H
 #define CAPADM_SNAPSHOT_H
 
@@ -14,6 +14,7 @@ struct record {
 	bool has[ATTR_MAX + 1];
 	uint64_t number[ATTR_MAX + 1];
 	char *text;		/* name of the domain, process or limit, as it came, or "" */
+	struct nlattr *all;	/* as attrs[0] of a record has it */
 	bool near;		/* a limit of which calls will soon be refused */
 };
 
@@ -37,10 +38,12 @@ int snapshot_take(const struct request *rq, struct snapshot *s, uint64_t domain,
 void snapshot_free(struct snapshot *s);
 
 const struct record *snapshot_domain(const struct snapshot *s, uint64_t id);
-/* "3 (inference)", escaped; the caller frees it. */
+/* All attributes of @r, as a record_fn gets them; false: they do not parse. */
+bool snapshot_attrs(const struct record *r, struct nlattr **attrs);
+/* "3 (inference)", not escaped; the caller frees it. */
 char *snapshot_domain_text(const struct snapshot *s, uint64_t id);
 
-/* "950 of 1000 ranges, domain 3 (inference)", escaped; the caller frees it. */
+/* "950 of 1000 ranges, domain 3 (inference)", not escaped; the caller frees it. */
 char *limit_text(const struct snapshot *s, const struct record *r);
 
 /*

@@ -11,7 +11,7 @@
 #include <linux/capkm.h>
 #include <linux/capkm_netlink.h>
 
-#include "capadm.h"
+#include "ailing.h"
 
 #define RECENT 5
 
@@ -22,99 +22,14 @@ struct kept {
 
 struct status {
 	const struct request *rq;
+	struct snapshot snapshot;
+	struct finding *findings;
 	struct table *domains, *orphans, *failures, *limits;
-	struct json_object *json, *health;
-	uint64_t *near;		/* domains that a limit is near in, once for each limit */
-	size_t near_n;
+	struct json_object *json;
 	struct kept *kept;	/* failures */
 	size_t kept_n;
-	unsigned int domains_n, ailing_n;
-	unsigned int ails[8];	/* domains, by ailment */
-	uint64_t where[8];	/* the last of these */
+	unsigned int ailing_n;	/* domains */
 };
-
-/* ---- ailments ---- */
-
-static bool counts(const struct status *s, struct nlattr **attrs, int attr)
-{
-	(void)s;
-	return get_number(attrs[attr]);
-}
-
-static bool is_near(const struct status *s, struct nlattr **attrs, int attr)
-{
-	uint64_t id = get_number(attrs[attr]);
-	size_t i;
-
-	for (i = 0; i < s->near_n; i++)
-		if (s->near[i] == id)
-			return true;
-	return false;
-}
-
-static bool is_defunct(const struct status *s, struct nlattr **attrs, int attr)
-{
-	(void)s;
-	return get_number(attrs[attr]) & CAPKM_DOMAIN_DEFUNCT;
-}
-
-/* The worst first. */
-static const struct ailment {
-	const char *key;
-	bool (*has)(const struct status *s, struct nlattr **attrs, int attr);
-	int attr;
-	enum colour colour;
-	const char *why;
-	const char *command;	/* of one domain, or without one of all */
-	bool all;		/* it takes no domain here */
-} ailments[] = {
-	{ "faulted", counts, CAPKM_A_DOMAIN_FAULTED, COLOUR_BAD,
-	  "devices have faulted; who used them has to begin anew", "capadm sessions --clients" },
-	{ "orphans", counts, CAPKM_A_DOMAIN_ORPHANS, COLOUR_BAD,
-	  "windows have lost their process; without --dry-run it closes them",
-	  "capadm abandon --orphans --dry-run" },
-	{ "tainted", counts, CAPKM_A_DOMAIN_FAILURES, COLOUR_WARN,
-	  "bytes are not to be read; this shows which, and why", "capadm failures --tree" },
-	{ "limit", is_near, CAPKM_A_DOMAIN_ID, COLOUR_WARN,
-	  "calls are soon refused", "capadm domain limit" },
-	{ "reports", counts, CAPKM_A_DOMAIN_REPORTS, COLOUR_WARN,
-	  "processes have ended with failures nobody else has seen",
-	  "capadm failures --reports" },
-	{ "defunct", is_defunct, CAPKM_A_DOMAIN_STATE, COLOUR_WARN,
-	  "nobody uses it any more; it goes by itself, or by capadm domain rm",
-	  "capadm domains", .all = true },
-};
-
-static void note_ailment(struct status *s, size_t i, struct nlattr **attrs)
-{
-	s->ails[i]++;
-	s->where[i] = get_number(attrs[CAPKM_A_DOMAIN_ID]);
-	json_object_array_add(s->health, json_text(ailments[i].key));
-}
-
-/* "orphans, tainted"; the colour is that of the worst. */
-static char *find_ailments(struct status *s, struct nlattr **attrs)
-{
-	enum colour colour = COLOUR_GOOD;
-	char *text = format("%s", ""), *more;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(ailments); i++) {
-		const struct ailment *a = &ailments[i];
-
-		if (!a->has(s, attrs, a->attr))
-			continue;
-		note_ailment(s, i, attrs);
-		if (!*text)
-			colour = a->colour;
-		more = format("%s%s%s", text, *text ? ", " : "", a->key);
-		free(text);
-		text = more;
-	}
-	if (*text)
-		s->ailing_n++;
-	return paint(colour, *text ? text : format("ok"));
-}
 
 /* ---- what there is ---- */
 
@@ -123,18 +38,40 @@ static const struct column domain_columns[] = {
 	{ "WINDOWS", true }, { "ORPHANS", true }, { "FAILURES", true }, { "NAME" },
 };
 
-static void add_domain(struct nlattr **attrs, void *ctx)
+/* "orphans, tainted", and the same into @list; the colour is that of the worst. */
+static char *health_text(const struct status *s, uint64_t domain, struct json_object *list)
 {
-	struct json_object *j = record_json(domain_fields, attrs), *list;
-	struct status *s = ctx;
-	char *health;
+	const struct ailment *last = NULL;
+	enum colour colour = COLOUR_GOOD;
+	char *text = format("%s", ""), *more;
+	const struct finding *f;
 
-	s->domains_n++;
-	s->health = must(json_object_new_array());
-	health = find_ailments(s, attrs);
-	json_object_object_add(j, "health", s->health);
-	json_object_object_get_ex(s->json, "domains", &list);
-	json_object_array_add(list, j);
+	for (f = s->findings; f; f = f->next) {
+		if (f->domain != domain || f->ailment == last)
+			continue;
+		if (!last)
+			colour = f->ailment->colour;
+		last = f->ailment;
+		json_object_array_add(list, json_text(last->key));
+		more = format("%s%s%s", text, *text ? ", " : "", last->key);
+		free(text);
+		text = more;
+	}
+	if (last)
+		return paint(colour, text);
+	free(text);
+	return paint(COLOUR_GOOD, format("ok"));
+}
+
+static void add_domain(struct status *s, struct nlattr **attrs)
+{
+	struct json_object *j = record_json(domain_fields, attrs);
+	struct json_object *list = must(json_object_new_array());
+	char *health = health_text(s, get_number(attrs[CAPKM_A_DOMAIN_ID]), list);
+
+	s->ailing_n += json_object_array_length(list) != 0;
+	json_object_object_add(j, "health", list);
+	json_object_array_add(json_object_object_get(s->json, "domains"), j);
 	table_row(s->domains,
 		  format_id(get_number(attrs[CAPKM_A_DOMAIN_ID])),
 		  user_name(get_number(attrs[CAPKM_A_DOMAIN_UID])), health,
@@ -178,15 +115,27 @@ static void add_orphan(struct nlattr **attrs, void *ctx)
 	add_to(s, s->orphans, &orphan_listing, attrs);
 }
 
-static void add_limit(struct nlattr **attrs, void *ctx)
+static void add_near(struct status *s, const struct records *limits)
 {
-	struct status *s = ctx;
+	struct nlattr *attrs[ATTR_MAX + 1];
+	const struct record *r;
 
-	if (!limit_is_near(attrs))
-		return;
-	add_to(s, s->limits, &limit_listing, attrs);
-	s->near = must(realloc(s->near, (s->near_n + 1) * sizeof(*s->near)));
-	s->near[s->near_n++] = get_number(attrs[CAPKM_A_LIMIT_DOMAIN]);
+	for (r = limits->first; r; r = r->next)
+		if (r->near && snapshot_attrs(r, attrs))
+			add_to(s, s->limits, &limit_listing, attrs);
+}
+
+static void add_snapshot(struct status *s)
+{
+	struct nlattr *attrs[ATTR_MAX + 1];
+	const struct record *r;
+
+	s->findings = find_ailments(&s->snapshot);
+	for (r = s->snapshot.domains.first; r; r = r->next)
+		if (snapshot_attrs(r, attrs))
+			add_domain(s, attrs);
+	add_near(s, &s->snapshot.limits);
+	add_near(s, &s->snapshot.users);
 }
 
 /* ---- recent failures ---- */
@@ -229,51 +178,60 @@ static void add_recent(struct status *s)
 
 /* ---- to show it ---- */
 
-static char *command_for(const struct status *s, size_t i)
-{
-	const struct ailment *a = &ailments[i];
+/* One ailment, and where it is. */
+struct next {
+	const struct ailment *ailment;
+	unsigned int domains;
+	char *command;
+};
 
-	if (a->all || s->ails[i] > 1)
-		return format("%s", a->command);
-	return format("%s %" PRIu64, a->command, s->where[i]);
+/* From *@f on, which is moved behind its findings. The caller frees the command. */
+static struct next take_next(const struct finding **f)
+{
+	struct next n = { .ailment = (*f)->ailment };
+	uint64_t domain = 0;
+
+	for (; *f && (*f)->ailment == n.ailment; *f = (*f)->next) {
+		n.domains += (*f)->domain != domain;
+		domain = (*f)->domain;
+	}
+	n.command = next_command(n.ailment, n.domains == 1 ? domain : 0);
+	return n;
 }
 
 static struct json_object *next_json(const struct status *s)
 {
 	struct json_object *list = must(json_object_new_array()), *j;
-	char *command;
-	size_t i;
+	const struct finding *f = s->findings;
 
-	for (i = 0; i < ARRAY_SIZE(ailments); i++) {
-		if (!s->ails[i])
-			continue;
-		command = command_for(s, i);
+	while (f) {
+		struct next n = take_next(&f);
+
 		j = must(json_object_new_object());
-		json_object_object_add(j, "health", json_text(ailments[i].key));
-		json_object_object_add(j, "domains", json_object_new_uint64(s->ails[i]));
-		json_object_object_add(j, "why", json_text(ailments[i].why));
-		json_object_object_add(j, "command", json_text(command));
+		json_object_object_add(j, "health", json_text(n.ailment->key));
+		json_object_object_add(j, "domains", json_object_new_uint64(n.domains));
+		json_object_object_add(j, "why", json_text(n.ailment->why));
+		json_object_object_add(j, "command", json_text(n.command));
 		json_object_array_add(list, j);
-		free(command);
+		free(n.command);
 	}
 	return list;
 }
 
 static void print_next(const struct status *s)
 {
-	char *command, *line;
-	size_t i;
+	const struct finding *f = s->findings;
+	char *line;
 
 	print_title("What to do");
-	for (i = 0; i < ARRAY_SIZE(ailments); i++) {
-		if (!s->ails[i])
-			continue;
-		line = format("%s: %s", ailments[i].key, ailments[i].why);
-		print_cut(line, ailments[i].colour);
+	while (f) {
+		struct next n = take_next(&f);
+
+		line = format("%s: %s", n.ailment->key, n.ailment->why);
+		print_cut(line, n.ailment->colour);
 		free(line);
-		command = command_for(s, i);
-		printf("    %s\n", command);
-		free(command);
+		printf("    %s\n", n.command);
+		free(n.command);
 	}
 }
 
@@ -287,18 +245,20 @@ static void print_part(const char *title, const struct table *t)
 
 static void print(const struct status *s)
 {
-	if (!s->domains_n) {
+	size_t n = s->snapshot.domains.n;
+
+	if (n) {
+		printf("%zu %s, %u ailing, %zu %s\n\n", n, n == 1 ? "domain" : "domains",
+		       s->ailing_n, s->kept_n, s->kept_n == 1 ? "failure" : "failures");
+		table_print(s->domains);
+	} else {
 		printf("no domains: no process uses capkm, or none that you may look at\n");
-		return;
 	}
-	printf("%u %s, %u ailing, %zu failures\n\n", s->domains_n,
-	       s->domains_n == 1 ? "domain" : "domains", s->ailing_n, s->kept_n);
-	table_print(s->domains);
 	print_part("Orphaned windows", s->orphans);
 	print_part(s->kept_n > RECENT ? "Recent failures (capadm failures lists all)" :
 					"Recent failures", s->failures);
 	print_part("Limits that are near", s->limits);
-	if (s->ailing_n)
+	if (s->findings)
 		print_next(s);
 }
 
@@ -318,23 +278,14 @@ static void init(struct status *s, const struct request *rq)
 	s->limits = new_part(s, &limit_listing);
 }
 
-/* Limits first: domains ail of them. */
 static int ask_all(struct status *s)
 {
-	struct query limits = { .cmd = CAPKM_CMD_LIMIT_GET };
-	struct query users = { .cmd = CAPKM_CMD_LIMIT_GET };
-	struct query domains = { .cmd = CAPKM_CMD_DOMAIN_GET };
 	struct query windows = { .cmd = CAPKM_CMD_WINDOW_GET };
 	struct query failures = { .cmd = CAPKM_CMD_FAILURE_GET };
 	int status;
 
-	ask_flag(&users, CAPKM_A_LIMIT_USERS);
 	ask_u32(&windows, CAPKM_A_WINDOW_STATE, CAPKM_WINDOW_ORPHANED);
-	status = kernel_dump(s->rq, &limits, "read the limits", add_limit, s);
-	if (!status)
-		status = kernel_dump(s->rq, &users, "read the limits of users", add_limit, s);
-	if (!status)
-		status = kernel_dump(s->rq, &domains, "read the domains", add_domain, s);
+	status = snapshot_take(s->rq, &s->snapshot, 0, SNAPSHOT_LIMITS);
 	if (!status)
 		status = kernel_dump(s->rq, &windows, "read the windows", add_orphan, s);
 	if (!status)
@@ -351,6 +302,7 @@ int cmd_status(const struct request *rq)
 	status = ask_all(&s);
 	if (status)
 		return status;
+	add_snapshot(&s);
 	add_recent(&s);
 	if (rq->json) {
 		json_object_object_add(s.json, "next", next_json(&s));
