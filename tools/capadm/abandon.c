@@ -17,7 +17,9 @@
 struct target {
 	struct target *next;
 	uint64_t domain, window;
+	uint64_t parent;	/* window, or 0 */
 	char *name;		/* "3/17" */
+	bool done;
 };
 
 struct targets {
@@ -35,7 +37,7 @@ static void init_targets(struct targets *ts)
 	ts->json = must(json_object_new_array());
 }
 
-static void add_target(struct targets *ts, uint64_t domain, uint64_t window)
+static struct target *add_target(struct targets *ts, uint64_t domain, uint64_t window)
 {
 	struct target *t = must(calloc(1, sizeof(*t)));
 
@@ -45,14 +47,16 @@ static void add_target(struct targets *ts, uint64_t domain, uint64_t window)
 	*ts->last = t;
 	ts->last = &t->next;
 	ts->n++;
+	return t;
 }
 
 static void found(struct nlattr **attrs, void *ctx)
 {
 	struct targets *ts = ctx;
+	struct target *t = add_target(ts, get_number(attrs[CAPKM_A_WINDOW_DOMAIN]),
+				      get_number(attrs[CAPKM_A_WINDOW_ID]));
 
-	add_target(ts, get_number(attrs[CAPKM_A_WINDOW_DOMAIN]),
-		   get_number(attrs[CAPKM_A_WINDOW_ID]));
+	t->parent = get_number(attrs[CAPKM_A_WINDOW_PARENT]);
 	list_row(ts->table, &window_listing, attrs);
 }
 
@@ -167,18 +171,30 @@ static int find(const struct request *rq, struct targets *ts)
 
 /* ---- to do it ---- */
 
-static void note_done(struct targets *ts, const struct target *t)
+static void note_done(struct targets *ts, struct target *t)
 {
 	struct json_object *j = must(json_object_new_object());
 
 	json_object_object_add(j, "domain", json_object_new_uint64(t->domain));
 	json_object_object_add(j, "id", json_object_new_uint64(t->window));
 	json_object_array_add(ts->json, j);
+	t->done = true;
 	ts->done++;
 }
 
+/* Its parent was abandoned by us, which takes the bodies along; ids count up from it. */
+static bool went_along(const struct targets *ts, const struct target *t)
+{
+	const struct target *p;
+
+	for (p = ts->first; t->parent && p != t; p = p->next)
+		if (p->domain == t->domain && p->window == t->parent)
+			return p->done;
+	return false;
+}
+
 /* @rq: where to complain */
-static int abandon(const struct request *rq, struct targets *ts, const struct target *t)
+static int abandon(const struct request *rq, struct targets *ts, struct target *t)
 {
 	struct query q = { .cmd = CAPKM_CMD_ABANDON };
 	char *what = format("abandon window %s", t->name);
@@ -193,12 +209,12 @@ static int abandon(const struct request *rq, struct targets *ts, const struct ta
 	free(what);
 	if (status)
 		ts->failed++;
-	else if (gone)
+	else if (gone && !went_along(ts, t))
 		ts->gone++;
 	else
 		note_done(ts, t);
-	if (!status && !gone && !rq->json)
-		printf("window %s is abandoned\n", t->name);
+	if (!rq->json && t->done)
+		printf("window %s is abandoned%s\n", t->name, gone ? ", with its parent" : "");
 	return status;
 }
 
@@ -206,7 +222,7 @@ static int abandon(const struct request *rq, struct targets *ts, const struct ta
 static int abandon_filtered(const struct request *rq, struct targets *ts)
 {
 	struct request quiet = *rq;
-	const struct target *t;
+	struct target *t;
 	char *error = NULL;
 	int status = EXIT_OK;
 
@@ -224,7 +240,7 @@ static int abandon_filtered(const struct request *rq, struct targets *ts)
 
 static void show(const struct request *rq, struct targets *ts)
 {
-	const struct target *t;
+	struct target *t;
 
 	for (t = ts->first; t; t = t->next)
 		note_done(ts, t);

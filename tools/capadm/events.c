@@ -286,6 +286,21 @@ static int open_either(const struct request *rq, struct source *s)
 	return open_session(rq, s);
 }
 
+bool events_domain_lives(const struct request *rq, struct source *s)
+{
+	struct query q = { .cmd = CAPKM_CMD_DOMAIN_GET };
+	struct request silent = *rq;
+	char *error = NULL;
+	bool gone = false;
+
+	q.gone = &gone;
+	silent.error = &error;
+	ask_u64(&q, CAPKM_A_DOMAIN_ID, s->domain);
+	kernel_dump(&silent, &q, "look for the domain", note_newest, s);
+	free(error);
+	return !gone;
+}
+
 int events_open(const struct request *rq, uint64_t domain, bool failures,
 		struct source **out)
 {

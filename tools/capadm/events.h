@@ -22,6 +22,8 @@ int events_fd(const struct source *s);
 /* Gives what is there, without waiting. *@ended is set: there will be no more. */
 int events_read(const struct request *rq, struct source *s, event_fn fn, void *ctx,
 		bool *ended);
+/* False: there is no such domain any more. What cannot be found out is no end. */
+bool events_domain_lives(const struct request *rq, struct source *s);
 /* Events were lost, and nobody knows yet how many: gaps will say so. */
 bool events_overrun(struct source *s);
 void events_close(struct source *s);

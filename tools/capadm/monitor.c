@@ -77,6 +77,7 @@ static const struct {
 
 struct monitor {
 	const struct request *rq;
+	uint64_t domain;	/* 0: all */
 	uint64_t count;		/* so many are shown; 0: all */
 	uint64_t shown, lost;
 	bool overrun;		/* more are lost than we can count */
@@ -166,32 +167,54 @@ static void show(struct nlattr **attrs, uint64_t lost, void *ctx)
 		print_line(attrs);
 }
 
+/* By netlink nobody says that a domain has gone: it is looked for when it is quiet. */
+static const struct timespec quiet = { .tv_sec = 1 };
+
 static int watch(struct monitor *m, struct source *s)
 {
 	struct pollfd p = { .fd = events_fd(s), .events = POLLIN };
 	const struct timespec now = {};
 	sigset_t waiting;
-	bool ended = false;
-	int status = EXIT_OK;
+	bool ended = false, gone = false;
+	int status = EXIT_OK, n;
 
 	stop_catch(&waiting);
 	while (!status && !ended && !enough(m)) {
 		/* Written in pieces while there is more, whole before we wait. */
-		if (!ppoll(&p, 1, &now, &waiting) && !stop_asked()) {
+		n = ppoll(&p, 1, &now, &waiting);
+		if (!n && gone)
+			break;
+		if (!n && !stop_asked()) {
 			if (fflush(stdout))
-				return fail(m->rq, errno, "cannot write the output");
-			ppoll(&p, 1, NULL, &waiting);
+				return fail(m->rq, errno, "cannot write the output: %s",
+					    strerror(errno));
+			n = ppoll(&p, 1, m->domain ? &quiet : NULL, &waiting);
 		}
 		if (stop_asked())
 			break;
-		status = events_read(m->rq, s, show, m, &ended);
-		m->overrun |= events_overrun(s);
+		if (n) {
+			status = events_read(m->rq, s, show, m, &ended);
+			m->overrun |= events_overrun(s);
+		} else {
+			gone = !events_domain_lives(m->rq, s);
+		}
 	}
 	return status;
 }
 
+/* For programs always, as the last object: it tells them, too, that this is the end. */
 static void sum_up(const struct monitor *m)
 {
+	struct json_object *j;
+
+	if (m->rq->json) {
+		j = must(json_object_new_object());
+		json_object_object_add(j, "events", json_object_new_uint64(m->shown));
+		json_object_object_add(j, "lost", json_object_new_uint64(m->lost));
+		json_object_object_add(j, "uncertain", json_object_new_boolean(m->overrun));
+		print_json_line("monitor", j);
+		return;
+	}
 	if (!m->lost && !m->overrun)
 		return;
 	fflush(stdout);
@@ -203,17 +226,17 @@ int cmd_monitor(const struct request *rq)
 {
 	struct monitor m = { .rq = rq };
 	struct source *s;
-	uint64_t domain = 0;
 	int status = option_count(rq, &m.count);
 
 	if (!status && rq->argc)
-		status = find_domain(rq, rq->argv[0], &domain);
+		status = find_domain(rq, rq->argv[0], &m.domain);
 	if (!status)
-		status = events_open(rq, domain, rq->options & TAKES(FAILURES), &s);
+		status = events_open(rq, m.domain, rq->options & TAKES(FAILURES), &s);
 	if (status)
 		return status;
 	status = watch(&m, s);
-	sum_up(&m);
+	if (!status)
+		sum_up(&m);
 	events_close(s);
 	return status;
 }

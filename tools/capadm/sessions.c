@@ -28,6 +28,9 @@ const struct field session_fields[] = {
 	{ CAPKM_A_SESSION_WINDOWS,	FIELD_NUMBER,	"windows" },
 	{ CAPKM_A_SESSION_GRAPHS,	FIELD_NUMBER,	"graphs" },
 	{ CAPKM_A_SESSION_UNCONFIRMED,	FIELD_NUMBER,	"unconfirmed" },
+	{ CAPKM_A_SESSION_ENTERED,	FIELD_NUMBER,	"entered" },
+	{ CAPKM_A_SESSION_SKIPPED,	FIELD_NUMBER,	"skipped" },
+	{ CAPKM_A_SESSION_FAILED,	FIELD_NUMBER,	"failed" },
 	{ CAPKM_A_SESSION_EVENTS_UNREAD, FIELD_NUMBER,	"events_unread" },
 	{ CAPKM_A_SESSION_EVENTS_LOST,	FIELD_NUMBER,	"events_lost" },
 	{}
@@ -58,8 +61,25 @@ static void note_count(struct table *t, struct nlattr *attr, const char *what)
 	free(note);
 }
 
+/* What it has done so far. */
+static void note_work(struct table *t, struct nlattr **attrs)
+{
+	uint64_t entered = get_number(attrs[CAPKM_A_SESSION_ENTERED]);
+	uint64_t skipped = get_number(attrs[CAPKM_A_SESSION_SKIPPED]);
+	char *note;
+
+	if (!entered && !skipped)
+		return;
+	note = format("scopes and replays: %" PRIu64 " entered, %" PRIu64 " skipped, %" PRIu64
+		      " failed", entered, skipped,
+		      get_number(attrs[CAPKM_A_SESSION_FAILED]));
+	table_note(t, note);
+	free(note);
+}
+
 static void add_notes(struct table *t, struct nlattr **attrs)
 {
+	note_work(t, attrs);
 	if (!(get_number(attrs[CAPKM_A_SESSION_RIGHTS]) & CAPKM_RIGHT_WRITE))
 		table_note(t, "may only read");
 	note_count(t, attrs[CAPKM_A_SESSION_UNCONFIRMED], "ranges not confirmed");

@@ -53,12 +53,15 @@ json domains domains
 # ---- who
 
 table sessions
+has '^    scopes and replays: [1-9][0-9]* entered, [0-9]+ skipped, [0-9]+ failed$'
 has "^ *[0-9]+ +$training +root +1 +7 +1 +0 .* client$"
 table sessions --clients training
 has "^ *[0-9]+ +$training +root +recording "
 lacks " $inference +root "
 json sessions sessions training
 has '"backend": "[a-z]+"'
+has '"entered": [1-9]'
+has '"skipped": 5'
 json clients sessions --clients
 has '"recording": 1'
 run 1 capadm sessions nosuch
@@ -239,5 +242,29 @@ table windows
 lacks orphaned
 table status
 lacks 'Orphaned windows'
+
+# The bodies of a window go with it, and count as abandoned.
+/selftests/programs/client --bodies >"$tmp/bodies" &
+second=$!
+n=0
+until [ -s "$tmp/bodies" ] || [ "$n" -ge 200 ]; do
+	n=$((n + 1))
+	usleep 100000
+done
+read -r bodies parent child pid window body <"$tmp/bodies"
+table abandon --dry-run --orphans bodies
+has "^ *$bodies/$child +orphaned"
+has '^2 windows would be abandoned$'
+table abandon --orphans bodies
+has "^window $bodies/$parent is abandoned$"
+has "^window $bodies/$child is abandoned"
+has '^2 abandoned, 0 already gone$'
+table abandon --pid "$pid" bodies
+has "^window $bodies/$window is abandoned$"
+has "^window $bodies/$body is abandoned, with its parent$"
+has '^2 abandoned, 0 already gone$'
+table windows bodies
+lacks "^ *$bodies/"
+kill -9 "$second"
 
 all_so
