@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "screen.h"
 #include "snapshot.h"
 #include "values.h"
 
@@ -224,15 +223,6 @@ static void print_object(const struct look *now, const struct look *before,
 
 /* ---- again and again ---- */
 
-static size_t screen_rows(void)
-{
-	struct winsize w;
-
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w))
-		return 0;
-	return w.ws_row;
-}
-
 /* @screen: a terminal, whose whole screen is ours until the end. */
 static int show(const struct request *rq, const struct look *now, const struct look *before,
 		bool screen)
@@ -240,7 +230,7 @@ static int show(const struct request *rq, const struct look *now, const struct l
 	struct line *lines = make_lines(now, before);
 
 	if (screen)
-		printf("\033[H\033[2J");
+		screen_begin();
 	if (rq->json)
 		print_object(now, before, lines);
 	else
@@ -248,7 +238,8 @@ static int show(const struct request *rq, const struct look *now, const struct l
 	if (!rq->json && !screen)
 		putchar('\n');
 	free(lines);
-	return fflush(stdout) ? fail(rq, errno, "cannot write the output") : EXIT_OK;
+	return fflush(stdout) ? fail(rq, errno, "cannot write the output: %s", strerror(errno)) :
+				EXIT_OK;
 }
 
 static int take(const struct request *rq, struct look *l)
@@ -257,34 +248,55 @@ static int take(const struct request *rq, struct look *l)
 	return snapshot_take(rq, &l->s, 0, SNAPSHOT_SESSIONS);
 }
 
+/* False: it is to stop. On a screen there is always a picture. */
+static bool wait_until(const struct request *rq, uint64_t ns, const struct look *now,
+		       const struct look *before, bool screen, const sigset_t *waiting)
+{
+	enum screen_event e;
+
+	if (!screen) {
+		sleep_until(ns, waiting);
+		return !stop_asked();
+	}
+	while ((e = screen_wait(ns)) == SCREEN_REDRAW)
+		show(rq, now, before, true);
+	return e != SCREEN_STOP;
+}
+
 /* The first look is only there to count from. */
 static int watch(const struct request *rq, uint64_t ns, uint64_t count, bool screen)
 {
-	struct look now = {}, before;
+	struct look now = {}, before = {}, next;
 	sigset_t waiting;
 	uint64_t shown;
 	int status = take(rq, &now);
 
-	stop_catch(&waiting);
+	if (!screen)
+		stop_catch(&waiting);
+	else if (!status)
+		status = show(rq, &now, &now, true);
 	for (shown = 0; !status && (!count || shown < count); shown++) {
-		before = now;
-		now = (struct look){};
-		sleep_until(before.at + ns, &waiting);
-		if (!stop_asked())
-			status = take(rq, &now);
-		if (!status && !stop_asked())
-			status = show(rq, &now, &before, screen);
-		snapshot_free(&before.s);
-		if (stop_asked())
+		if (!wait_until(rq, now.at + ns, &now, before.at ? &before : &now, screen,
+				&waiting))
 			break;
+		next = (struct look){};
+		status = take(rq, &next);
+		snapshot_free(&before.s);
+		before = now;
+		now = next;
+		if (!status)
+			status = show(rq, &now, &before, screen);
 	}
+	snapshot_free(&before.s);
 	snapshot_free(&now.s);
 	return status;
 }
 
+/* An error is kept until the other screen, on which nobody would read it, has gone. */
 int cmd_top(const struct request *rq)
 {
-	bool screen = !rq->json && isatty(STDOUT_FILENO);
+	struct request quiet = *rq;
+	char *error = NULL;
 	uint64_t ns, count;
 	int status = option_interval(rq, &ns);
 
@@ -292,10 +304,13 @@ int cmd_top(const struct request *rq)
 		status = option_count(rq, &count);
 	if (status)
 		return status;
-	if (screen)	/* the other screen, without a cursor */
-		printf("\033[?1049h\033[?25l");
-	status = watch(rq, ns, count, screen);
-	if (screen)
-		printf("\033[?25h\033[?1049l");
+	if (rq->json || !screen_open())
+		return watch(rq, ns, count, false);
+	quiet.error = &error;
+	status = watch(&quiet, ns, count, true);
+	screen_close();
+	if (status)
+		fail(rq, 0, "%s", error);
+	free(error);
 	return status;
 }
