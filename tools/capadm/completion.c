@@ -10,10 +10,13 @@
 
 #include "capadm.h"
 
-/* Ids and names, of which the harmless; asking must not load the module. */
+/*
+ * Ids and names, of which those that are a word, and no option, to every shell; asking must
+ * not load the module.
+ */
 #define DOMAINS "[ -e /sys/module/capkm ] && capadm --json domains 2>/dev/null | " \
 	"sed -n -e 's/^ *\"id\": *\\([0-9]*\\),*$/\\1/p' " \
-	"-e 's/^ *\"name\": *\"\\([A-Za-z0-9._-]*\\)\",*$/\\1/p'"
+	"-e 's/^ *\"name\": *\"\\([A-Za-z0-9_][A-Za-z0-9._-]*\\)\",*$/\\1/p'"
 
 typedef void (*option_fn)(enum option_id id);
 
