@@ -32,11 +32,11 @@ on() {
 }
 
 takes() {
-	grep -qF "$esc[?1049h$esc[?25l$esc[?7l" "$1" || no "the screen is taken in ${1##*/}"
+	grep -qF "${esc}[?1049h${esc}[?25l${esc}[?7l" "$1" || no "the screen is taken in ${1##*/}"
 }
 
 gives_back() {
-	grep -qF "$esc[?7h$esc[?25h$esc[?1049l" "$1" || no "the screen is given back in ${1##*/}"
+	grep -qF "${esc}[?7h${esc}[?25h${esc}[?1049l" "$1" || no "the screen is given back in ${1##*/}"
 }
 
 hold --hold
@@ -97,7 +97,7 @@ holder=
 on 1 "$tmp/fails" 24 80 capadm top --interval 0.3 </dev/null
 wait
 takes "$tmp/fails/0"
-tail -n 1 "$tmp/fails/0" | grep -q "^.*$esc\[?1049lcapadm: the capkm module is not loaded" ||
+tail -n 1 "$tmp/fails/0" | grep -q "^.*${esc}\[?1049lcapadm: the capkm module is not loaded" ||
 	no "the error can be read"
 
 all_so
