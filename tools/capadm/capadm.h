@@ -5,9 +5,16 @@
  *	commands.c	the tables of commands and options
  *	main.c		the command line
  *	status.c domains.c sessions.c windows.c graphs.c buffers.c taint.c
- *	failures.c abandon.c limits.c manage.c version.c
+ *	failures.c abandon.c limits.c manage.c version.c monitor.c top.c health.c
+ *	metrics.c doctor.c completion.c
  *			one command or group of commands each
  *	tree.c		failures as a tree
+ *	doctor_*.c	what doctor looks at
+ *	ailing.c	what is not well, of
+ *	snapshot.c	all that there is
+ *	events.c	events, while they happen
+ *	screen.c	a terminal's whole screen
+ *	values.c	options that are numbers, waiting
  *	args.c		words of the command line
  *	record.c	attributes of a netlink record, by table, as JSON and text
  *	list.c		a list of records

@@ -1,17 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Those who only look: monitor, health, metrics, top, doctor.  "client --hold" holds a
-# domain with an orphan and a failure; "client --events" makes many events.
+# Those who only look: health, metrics, top, doctor; monitor.sh has the rest.  "client
+# --hold" holds a domain with an orphan and a failure.
 
 tmp=$(mktemp -d) || exit
 chmod 755 "$tmp"
 holder=
-watcher=
 
 # shellcheck disable=SC2317,SC2329 # the trap calls it
 finish() {
-	for pid in $holder $watcher; do
+	for pid in $holder; do
 		kill -9 "$pid" 2>/dev/null
 	done
 	grep -q '^capkm ' /proc/modules || modprobe capkm
@@ -129,118 +128,5 @@ run 0 capadm --json top --count 2 --interval 0.1
 has '"scopes_per_second": *[0-9]'
 head -n 1 "$tmp/out" >"$tmp/look"
 keep "$tmp/look" top
-
-# ---- monitor: all domains, one domain, one's own; many events
-
-as_nobody 1 monitor
-complains 'root'
-as_nobody 1 monitor "$domain"
-before=$(capadm --json domains | grep -c windows)
-timeout 2 capadm monitor held >"$tmp/out" 2>"$tmp/err"
-[ "$before" = "$(capadm --json domains | grep -c windows)" ] || no "who looks changes nothing"
-
-# watched FILE: each event once, in order, or counted as lost
-watched() {
-	awk '
-		/"lost": *\{/ { sub(/.*"events": */, ""); lost += $1; next }
-		/"monitor": *\{/ { next }
-		/"event": *\{/ {
-			n = d = $0
-			sub(/.*"number": */, "", n)
-			sub(/.*"domain": */, "", d)
-			n += 0; d += 0
-			if (d in last && n <= last[d])
-				exit 1
-			last[d] = n
-			seen++
-		}
-		END { print seen + 0, lost + 0, n + 0 }' "$1"
-}
-
-watch() {
-	"$@" >"$tmp/watched" 2>"$tmp/err" &
-	watcher=$!
-	sleep 2
-}
-
-unwatch() {
-	sleep 2
-	kill -INT "$watcher"
-	wait "$watcher" || no "a monitor that was stopped has done well"
-	watcher=
-}
-
-# The first domain that it makes is the one that counts.
-watch capadm --json monitor --failures
-/selftests/programs/client --events 100000 >"$tmp/made"
-unwatch
-read -r many made <"$tmp/made"
-grep "\"domain\": *${many}[,}]" "$tmp/watched" >"$tmp/out"
-read -r seen lost last <<EOT
-$(watched "$tmp/out")
-EOT
-echo "# of $made events $seen were seen, $lost said to be lost"
-[ "$last" -ge "$made" ] || no "there were as many, and the last was seen"
-[ $((seen + lost)) -eq "$last" ] || no "each is seen once and in order, or said to be lost"
-
-# By a session: the same domain from the beginning, told when it ends.
-/selftests/programs/client --events 3000 --slow >"$tmp/slowly" &
-holder2=$!
-n=0
-until [ -s "$tmp/slowly" ] || [ "$n" -ge 100 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
-read -r many made <"$tmp/slowly"
-watch unshare -n capadm --json monitor "$many"
-wait "$holder2"
-unwatch
-grep "\"domain\": *${many}[,}]" "$tmp/watched" >"$tmp/out"
-read -r seen lost last <<EOT
-$(watched "$tmp/out")
-EOT
-echo "# by a session: of $made events $seen were seen, $lost said to be lost"
-[ "$last" -ge "$made" ] || no "a session gives events in another network namespace"
-[ $((seen + lost)) -eq "$last" ] || no "each of them is seen, or said to be lost"
-run 0 timeout 60 capadm monitor --help
-
-# Who is stopped loses events, is told so, and what comes last are the sums.
-/selftests/programs/client --events 8000 --slow >"$tmp/slowly" &
-holder2=$!
-n=0
-until [ -s "$tmp/slowly" ] || [ "$n" -ge 100 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
-read -r many made <"$tmp/slowly"
-watch unshare -n capadm --json monitor "$many"
-kill -STOP "$watcher"
-wait "$holder2"
-kill -CONT "$watcher"
-unwatch
-cp "$tmp/watched" "$tmp/out"
-has '"lost": *\{ *"domain": *[0-9]+, *"events": *[1-9]'
-for form in event lost monitor; do
-	grep "\"$form\": *{" "$tmp/watched" | tail -n 1 >"$tmp/line"
-	keep "$tmp/line" "$form"
-done
-[ "$(grep -c . "$tmp/line")" -eq 1 ] || no "the sums are there"
-tail -n 1 "$tmp/watched" | grep -q '"monitor": *{ *"events": *[0-9]*, *"lost": *[1-9]' ||
-	no "the sums come last"
-
-# A domain that goes ends the watching of it, and nothing that came before is missing.
-capadm domain create passing >"$tmp/out" || no "a domain to watch"
-watch capadm --json monitor passing
-capadm domain rm passing >"$tmp/out" || no "it is removed"
-n=0
-while kill -0 "$watcher" 2>/dev/null && [ "$n" -lt 100 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
-kill -0 "$watcher" 2>/dev/null && no "a monitor of a domain that has gone ends"
-wait "$watcher" || no "it ends well"
-watcher=
-cp "$tmp/watched" "$tmp/out"
-has '"monitor": *\{ *"events": *0'
 
 all_so
