@@ -6,6 +6,7 @@
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
+#include <linux/nsproxy.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>
@@ -15,6 +16,7 @@
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 #include <linux/wait.h>
+#include <net/net_namespace.h>
 
 #include <linux/capkm.h>
 
@@ -147,6 +149,9 @@ void capkm_caller_init(struct capkm_caller *who)
 	who->tid = task_pid_vnr(current);
 	who->uid = from_kuid(&init_user_ns, current_euid());
 	who->gid = from_kgid(&init_user_ns, current_egid());
+	/* NULL: past the end of its life, where it makes no domain. */
+	who->net = current->nsproxy ? current->nsproxy->net_ns->net_cookie : 0;
+	who->all_nets = true;
 	/* Most callers need no privilege, so that they have none is no news. */
 	who->admin = ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
 	/* Not locked: another thread may rename us, but the NUL stays. */

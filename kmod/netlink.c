@@ -29,10 +29,14 @@
  * privilege must be there on both sides. netlink_capable() does not look at the
  * opener if the request named an address, for it takes who runs for the sender; of
  * a dump that is whoever reads.
+ *
+ * In its own network namespace a container is not shown the domains of the host, and of
+ * other containers, whose users may have the same numbers.
  */
 int capkm_sender_init(struct capkm_caller *who, struct sk_buff *skb,
 		      struct netlink_ext_ack *extack)
 {
+	const struct net *net = sock_net(NETLINK_CB(skb).sk);
 	const struct file *file = NETLINK_CB(skb).sk->sk_socket->file;
 	const struct cred *opener = file ? file->f_cred : NULL;
 
@@ -42,6 +46,8 @@ int capkm_sender_init(struct capkm_caller *who, struct sk_buff *skb,
 		return -EPERM;
 	}
 	capkm_caller_init(who);
+	who->net = net->net_cookie;
+	who->all_nets = net_eq(net, &init_net);
 	who->admin = who->admin && netlink_capable(skb, CAP_SYS_ADMIN) &&
 		     file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
 	return 0;
@@ -148,10 +154,6 @@ static int failure_get(struct sk_buff *skb, struct genl_info *info)
 	else if (err == -ENOENT)
 		NL_SET_ERR_MSG_ATTR(info->extack, id,
 				    "no such domain, or no such failure in it");
-	else if (err == -EACCES)
-		NL_SET_ERR_MSG_ATTR(info->extack,
-				    info->attrs[CAPKM_A_FAILURE_DOMAIN],
-				    "the domain's mode does not let you read it");
 	kfree(view);
 	return err;
 }
@@ -177,7 +179,7 @@ static int abandon(struct sk_buff *skb, struct genl_info *info)
 	if (err == -ENOENT)
 		NL_SET_ERR_MSG_ATTR(info->extack, window,
 				    "no such domain, or no such window in it");
-	else if (err == -EPERM || err == -EACCES)
+	else if (err == -EPERM)
 		NL_SET_ERR_MSG_ATTR(info->extack, domain,
 				    "only the domain's owner or CAP_SYS_ADMIN may abandon");
 	return err;
@@ -274,7 +276,8 @@ static int domain_del(struct sk_buff *skb, struct genl_info *info)
 	err = capkm_domain_del(nla_get_u64(id),
 			       info->attrs[CAPKM_A_DOMAIN_FORCE], &who);
 	if (err == -ENOENT)
-		NL_SET_ERR_MSG_ATTR(info->extack, id, "no such domain");
+		NL_SET_ERR_MSG_ATTR(info->extack, id,
+				    "no such domain, or none that you may see");
 	else if (err == -EPERM)
 		NL_SET_ERR_MSG_ATTR(info->extack, id,
 				    "only the domain's owner or CAP_SYS_ADMIN may destroy it");
@@ -290,7 +293,8 @@ static void explain_limit(struct genl_info *info, int err)
 	struct nlattr *limit = info->attrs[CAPKM_A_LIMIT_LIMIT];
 
 	if (err == -ENOENT)
-		NL_SET_ERR_MSG_ATTR(info->extack, domain, "no such domain");
+		NL_SET_ERR_MSG_ATTR(info->extack, domain,
+				    "no such domain, or none that you may see");
 	else if (err == -EPERM)
 		NL_SET_ERR_MSG_ATTR(info->extack, domain,
 				    "only CAP_SYS_ADMIN may set limits");
@@ -383,7 +387,7 @@ static int event_subscribe(struct sk_buff *skb, struct genl_info *info)
 			       "only CAP_SYS_ADMIN may follow the events of all domains");
 		return -EPERM;
 	}
-	if (!net_eq(genl_info_net(info), &init_net)) {
+	if (!who.all_nets) {
 		NL_SET_ERR_MSG(info->extack,
 			       "the events of all domains are for the initial network namespace only");
 		return -EPERM;
@@ -550,8 +554,8 @@ static const struct genl_ops capkm_ops[] = {
 };
 
 /*
- * resv_start_op stays 0: all operations are strict. In all network namespaces:
- * what is given depends on who asks, not on where.
+ * resv_start_op stays 0: all operations are strict. In all network namespaces, each
+ * of which has the domains that were made there, and the initial one all.
  */
 struct genl_family capkm_family __ro_after_init = {
 	.name		= CAPKM_FAMILY_NAME,

@@ -279,10 +279,7 @@ static void explain(const struct state *st, struct nlattr **attrs, int err,
 {
 	const struct kind *kind = st->kind;
 
-	if (err == -EACCES)
-		NL_SET_ERR_MSG_ATTR(extack, attrs[kind->domain],
-				    "the domain's mode does not let you read it");
-	else if (err == -ENOENT && kind->object == CAPKM_A_RANGE_BUFFER)
+	if (err == -ENOENT && kind->object == CAPKM_A_RANGE_BUFFER)
 		NL_SET_ERR_MSG_ATTR(extack, attrs[kind->object],
 				    "no such domain, or no such buffer in it");
 	else if (err == -ENOENT && kind->object)
@@ -290,7 +287,7 @@ static void explain(const struct state *st, struct nlattr **attrs, int err,
 				    "no such domain, or no such failure in it");
 	else if (err == -ENOENT)
 		NL_SET_ERR_MSG_ATTR(extack, attrs[kind->domain],
-				    "no such domain");
+				    "no such domain, or none that you may see");
 	else if (err == -EINVAL)
 		NL_SET_ERR_MSG(extack, "start and end are no range of the buffer");
 }

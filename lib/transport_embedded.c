@@ -172,6 +172,7 @@ static void caller_init(struct capkm_caller *who)
 	who->tid = thread_id();
 	who->uid = geteuid();
 	who->gid = getegid();
+	who->all_nets = true;
 	who->admin = !who->uid;
 	prctl(PR_GET_NAME, who->comm);
 }

@@ -839,17 +839,17 @@ static int look_around(void *ctx)
 		MUST(GET(d, i, DOMAIN_RIGHTS) == CAPKM_RIGHT_READ);
 	}
 	MUST(d->n >= 1);
-	MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -EACCES);
-	MUST(DUMP(&nl, SESSION_GET, { CAPKM_A_SESSION_DOMAIN, s->closed })->a.err == -EACCES);
-	MUST(DUMP(&nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, s->closed })->a.err == -EACCES);
-	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s->closed })->a.err == -EACCES);
-	MUST(DUMP(&nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, s->closed })->a.err == -EACCES);
+	MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -ENOENT);
+	MUST(DUMP(&nl, SESSION_GET, { CAPKM_A_SESSION_DOMAIN, s->closed })->a.err == -ENOENT);
+	MUST(DUMP(&nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, s->closed })->a.err == -ENOENT);
+	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s->closed })->a.err == -ENOENT);
+	MUST(DUMP(&nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, s->closed })->a.err == -ENOENT);
 	MUST(DUMP(&nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, s->closed },
-		  { CAPKM_A_RANGE_BUFFER, 1 })->a.err == -EACCES);
+		  { CAPKM_A_RANGE_BUFFER, 1 })->a.err == -ENOENT);
 	MUST(DUMP(&nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, s->closed },
-		  { CAPKM_A_RANGE_FAILURE, 1 })->a.err == -EACCES);
+		  { CAPKM_A_RANGE_FAILURE, 1 })->a.err == -ENOENT);
 	MUST(DO(&nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, s->closed },
-		{ CAPKM_A_FAILURE_ID, 1 })->a.err == -EACCES);
+		{ CAPKM_A_FAILURE_ID, 1 })->a.err == -ENOENT);
 	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s->open })->n == 1);
 	d = DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_SESSION, 1 });
 	for (unsigned int i = 0; i < d->n; i++)
@@ -949,6 +949,118 @@ TEST_F(netlink, passed_on)
 	ASSERT_EQ(0, use_socket(&s));
 	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s.closed }),
 	    WINDOW_ID, s.window);
+}
+
+/* A child in a network namespace of its own, as a container has one. */
+struct elsewhere {
+	u_int64_t host, window, failure, buffer;	/* of the host, a domain and its things */
+	u_int64_t other;		/* a domain made in another one */
+	int up, down;
+};
+
+/* What it says of the domains that it has made: by netlink, and with the device. */
+static int look_from_elsewhere(const struct elsewhere *at)
+{
+	u_int64_t made[2];
+	struct nl_request rq;
+	struct dump *d;
+	struct nl nl;
+	struct cl *b;
+	char c;
+
+	MUST(!unshare(CLONE_NEWNET));
+	nl = nl_open();
+	d = DUMP(&nl, DOMAIN_GET, { U32(CAPKM_A_DOMAIN_UID), 0 });
+	MUST(!d->a.err && !d->n);
+	d = DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, at->host });
+	MUST(d->a.err == -ENOENT && strstr(d->a.message, "no such domain"));
+	MUST(DUMP(&nl, SESSION_GET, { CAPKM_A_SESSION_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(DUMP(&nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(DUMP(&nl, BUFFER_GET, { CAPKM_A_BUFFER_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(DUMP(&nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(DUMP(&nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, at->host },
+		  { CAPKM_A_RANGE_BUFFER, at->buffer })->a.err == -ENOENT);
+	MUST(DUMP(&nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, at->host },
+		  { CAPKM_A_RANGE_FAILURE, at->failure })->a.err == -ENOENT);
+	MUST(!DUMP(&nl, WINDOW_GET, { U32(CAPKM_A_WINDOW_UID), 0 })->n);
+	MUST(DO(&nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, at->host },
+		{ CAPKM_A_FAILURE_ID, at->failure })->a.err == -ENOENT);
+	MUST(DO(&nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, at->host },
+		{ CAPKM_A_WINDOW_ID, at->window })->a.err == -ENOENT);
+	MUST(DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, at->host })->a.err == -ENOENT);
+	MUST(DO(&nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, at->host },
+		{ U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS },
+		{ CAPKM_A_LIMIT_VALUE, 0 })->a.err == -ENOENT);
+	MUST(!at->other ||
+	     DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, at->other })->a.err == -ENOENT);
+	rq = request(&nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0);
+	d = talk(&nl, rq);
+	MUST(d->a.err == -EPERM && strstr(d->a.message, "initial network namespace"));
+
+	/* The device is another way in, by owner and mode. */
+	b = t_client();
+	made[0] = t_domain(b);
+	d = DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 });
+	MUST(!d->a.err && d->n == 1);
+	made[1] = GET(d, 0, DOMAIN_ID);
+	d = DUMP(&nl, DOMAIN_GET, { U32(CAPKM_A_DOMAIN_UID), 0 });
+	MUST(d->n == 2 && GET(d, 0, DOMAIN_ID) == made[0] && GET(d, 1, DOMAIN_ID) == made[1]);
+	d = DUMP(&nl, SESSION_GET, { U32(CAPKM_A_SESSION_UID), 0 });
+	MUST(d->n == 1 && GET(d, 0, SESSION_ID) == b->session);
+	b = t_client();
+	t_attach(b, at->host);
+	MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, at->host })->a.err == -ENOENT);
+	MUST(write(at->up, made, sizeof(made)) == sizeof(made));
+	MUST(read(at->down, &c, 1) == 1);
+	MUST(!DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, made[1] })->a.err);
+	return 0;
+}
+
+static int start_elsewhere(struct elsewhere *at, int *go, u_int64_t made[2])
+{
+	int up[2], down[2], pid;
+
+	if (pipe(up) || pipe(down))
+		t_die("pipe: %s", strerror(errno));
+	at->up = up[1];
+	at->down = down[0];
+	pid = fork();
+	if (!pid)
+		_exit(look_from_elsewhere(at));
+	close(up[1]);
+	close(down[0]);
+	*go = down[1];
+	if (read(up[0], made, 2 * sizeof(*made)) != 2 * sizeof(*made))
+		t_die("it went wrong there");
+	close(up[0]);
+	return pid;
+}
+
+/* A network namespace has the domains that were made there; the initial one has all. */
+TEST_F(netlink, elsewhere)
+{
+	struct elsewhere at = { 0 };
+	u_int64_t made[2][2];
+	int pid[2], go[2], status;
+
+	ONLY_KERNEL();
+	at.host = self->a->domain;
+	at.buffer = self->x;
+	at.window = t_record(self->a, 1);
+	at.failure = t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	pid[0] = start_elsewhere(&at, &go[0], made[0]);
+	at.other = made[0][1];
+	pid[1] = start_elsewhere(&at, &go[1], made[1]);
+	for (int i = 0; i < 4; i++)
+		IDS(DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, made[i / 2][i % 2] }),
+		    DOMAIN_ID, made[i / 2][i % 2]);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(1, write(go[i], "", 1));
+		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		ASSERT_EQ(0, status);
+	}
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at.host }), WINDOW_ID, at.window);
 }
 
 /* ------------------------------------------------------------------ wrong requests */
@@ -1373,27 +1485,6 @@ TEST_F(netlink, lost_events)
 	ASSERT_EQ(0, drain(&self->nl, &e));
 	ASSERT_EQ(4000, e.n + e.lost);
 	ASSERT_EQ(4000, e.last);
-}
-
-/* In another network namespace nobody is told. */
-TEST_F(netlink, elsewhere)
-{
-	int pid, status;
-
-	ONLY_KERNEL();
-	pid = fork();
-	if (!pid) {
-		struct dump *d;
-		struct nl nl;
-
-		if (unshare(CLONE_NEWNET))
-			_exit(2);
-		nl = nl_open();
-		d = talk(&nl, request(&nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0));
-		_exit(d->a.err != -EPERM || !strstr(d->a.message, "initial network namespace"));
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
 }
 
 #define SUBSCRIBERS 64

@@ -51,6 +51,22 @@ struct domain *ck_domain_find(u64 id)
 	return d;
 }
 
+/* Set when it is made, so no lock is needed. */
+static bool is_there(const struct domain *d, const struct capkm_caller *who)
+{
+	return who->all_nets || d->net == who->net;
+}
+
+struct domain *ck_domain_find_for(u64 id, const struct capkm_caller *who)
+{
+	struct domain *d = ck_domain_find(id);
+
+	if (!d || is_there(d, who))
+		return d;
+	ck_domain_put(d);
+	return NULL;
+}
+
 struct domain *ck_domain_next(u64 id)
 {
 	struct domain *d;
@@ -259,6 +275,12 @@ u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who)
 	       (mode & 2 ? CAPKM_RIGHT_WRITE : 0);
 }
 
+bool ck_domain_readable(const struct domain *d, const struct capkm_caller *who)
+{
+	return is_there(d, who) &&
+	       ck_domain_rights(d, who) & CAPKM_RIGHT_READ;
+}
+
 static int check_options(u32 max_streams, u32 backend)
 {
 	if (backend > CAPKM_BACKEND_NONE)
@@ -367,7 +389,8 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 	return 0;
 }
 
-static struct domain *domain_new(u32 uid, u32 gid, u32 mode, bool persistent)
+static struct domain *domain_new(const struct capkm_caller *who, u32 uid,
+				 u32 gid, u32 mode, bool persistent)
 {
 	struct domain *d = host_alloc(sizeof(*d));
 
@@ -378,6 +401,7 @@ static struct domain *domain_new(u32 uid, u32 gid, u32 mode, bool persistent)
 	d->uid = uid;
 	d->gid = gid;
 	d->mode = mode ? mode : 0600;
+	d->net = who->net;
 	d->persistent = persistent;
 	d->created_ns = host_time_ns();
 	d->next_stream = CAPKM_STREAM_FIRST;
@@ -398,7 +422,7 @@ static int create(struct call *c, struct capkm_domain_create *a)
 		err = check_name(name, a->mode);
 	if (err)
 		return err;
-	d = domain_new(c->who->uid, c->who->gid, a->mode,
+	d = domain_new(c->who, c->who->uid, c->who->gid, a->mode,
 		       a->flags & CAPKM_DOMAIN_CREATE_F_PERSISTENT);
 	if (!d)
 		return -ENOMEM;
@@ -562,7 +586,7 @@ static int destroy(struct domain *d, const struct capkm_session *own,
 	u32 others;
 
 	if (who->uid != d->uid && !who->admin)
-		return ck_domain_rights(d, who) ? -EPERM : -ENOENT;
+		return ck_domain_readable(d, who) ? -EPERM : -ENOENT;
 	host_lock(&d->lock);
 	others = d->sessions_n - (own ? 1 : 0);
 	if (others && !force) {
@@ -613,7 +637,7 @@ int capkm_domain_new(const struct capkm_new_domain *n,
 	err = check_name(&name, n->mode);
 	if (err)
 		return err;
-	d = domain_new(n->uid, n->gid, n->mode, true);
+	d = domain_new(who, n->uid, n->gid, n->mode, true);
 	if (!d)
 		return -ENOMEM;
 	err = ck_limits_init(&c, d, &c.array[0]);
@@ -633,7 +657,7 @@ int capkm_domain_new(const struct capkm_new_domain *n,
 
 int capkm_domain_del(u64 id, bool force, const struct capkm_caller *who)
 {
-	struct domain *d = ck_domain_find(id);
+	struct domain *d = ck_domain_find_for(id, who);
 	int err;
 
 	if (!d)

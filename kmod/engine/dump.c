@@ -315,14 +315,14 @@ static void begin_domain(struct dump *dump, u64 id)
 	cursor->in_domain = 0;
 }
 
-/* One domain, or nothing if the reader may not see it. */
+/* One domain, or -ENOENT: what the reader may not see is not there. */
 static int dump_if_allowed(struct dump *dump)
 {
 	struct domain *d = dump->domain;
 	int err;
 
-	if (!(ck_domain_rights(d, dump->who) & CAPKM_RIGHT_READ))
-		return -EACCES;
+	if (!ck_domain_readable(d, dump->who))
+		return -ENOENT;
 	if (dump->cursor->domain != d->id)
 		begin_domain(dump, d->id);
 	host_lock(&d->lock);
@@ -353,7 +353,7 @@ static int dump_all(struct dump *dump)
 		note_changes(dump, &cursor->among_domains,
 			     ck_domains_changes());
 		err = dump_if_allowed(dump);
-		if (err == -EACCES)
+		if (err == -ENOENT)
 			err = 0;
 		if (!err)
 			begin_domain(dump, dump->domain->id + 1);
@@ -387,15 +387,14 @@ int capkm_dump(const struct capkm_dump_query *query,
 
 int capkm_abandon(u64 domain, u64 window, const struct capkm_caller *who)
 {
-	struct domain *d = ck_domain_find(domain);
+	struct domain *d = ck_domain_find_for(domain, who);
 	struct window *w;
 	bool unlist = false;
-	int err = -EPERM;
+	int err;
 
 	if (!d)
 		return -ENOENT;
-	if (!ck_domain_rights(d, who))
-		err = -ENOENT;
+	err = ck_domain_readable(d, who) ? -EPERM : -ENOENT;
 	if (who->uid == d->uid || who->admin) {
 		host_lock(&d->lock);
 		w = id_entry(ck_id_find(&d->windows, window), struct window,

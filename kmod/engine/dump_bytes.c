@@ -215,19 +215,17 @@ int capkm_failure_get(u64 domain, u64 failure, u64 buffer,
 		      struct capkm_failure_view *view)
 {
 	struct domain *d = ck_domain_find(domain);
-	struct failure *f;
-	int err = -EACCES;
+	struct failure *f = NULL;
 
 	if (!d)
 		return -ENOENT;
-	if (ck_domain_rights(d, who) & CAPKM_RIGHT_READ) {
+	if (ck_domain_readable(d, who)) {
 		host_lock(&d->lock);
 		f = ck_failure_find(d, failure);
-		err = f ? 0 : -ENOENT;
 		if (f)
 			fill_failure(f, buffer, view);
 		host_unlock(&d->lock);
 	}
 	ck_domain_put(d);
-	return err;
+	return f ? 0 : -ENOENT;
 }

@@ -112,9 +112,9 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
  * filled for the reader. @emit is called under domain->lock and must neither sleep
  * nor allocate with reclaim; when it returns non-zero the dump stops, and goes on
  * with that record when it is called again with the same cursor. Domains that the
- * caller may not read are left out. Returns 0 at the end, what @emit returned,
- * -ENOENT (no such domain, buffer or failure), -EACCES, -EINVAL (no such range) or
- * -ENOMEM.
+ * caller may not read, or that are not there for him (capkm_caller.net), are left out.
+ * Returns 0 at the end, what @emit returned, -ENOENT (no such domain, buffer or
+ * failure), -EINVAL (no such range) or -ENOMEM.
  */
 enum capkm_dump {
 	CAPKM_DUMP_DOMAINS,	/* struct capkm_domain_query */
@@ -268,7 +268,7 @@ struct capkm_failure_view {
 	u8 stack[CAPKM_STACK_MAX];
 };
 
-/* @buffer: id or 0; @view is zeroed. -ENOENT, -EACCES. */
+/* @buffer: id or 0; @view is zeroed. -ENOENT, also if the caller may not read it. */
 int capkm_failure_get(u64 domain, u64 failure, u64 buffer,
 		      const struct capkm_caller *who,
 		      struct capkm_failure_view *view);

@@ -91,6 +91,8 @@ bool host_in_group(u32 gid);		/* is the caller a member */
  * @tid: thread, evidence only
  * @uid: effective user, initial numbering
  * @gid: effective group, initial numbering
+ * @net: network namespace, by a number that is never used again; 0: in none
+ * @all_nets: domains that were made in other ones are there for him, too
  * @admin: CAP_SYS_ADMIN in the initial user namespace
  * @comm: command name, NUL-terminated
  */
@@ -100,6 +102,8 @@ struct capkm_caller {
 	u32 tid;
 	u32 uid;
 	u32 gid;
+	u64 net;
+	bool all_nets;
 	bool admin;
 	char comm[16];
 };

@@ -385,6 +385,7 @@ struct domain {
 	bool listed;			/* in the registry; registry.lock */
 	u64 id;
 	u32 uid, gid, mode;
+	u64 net;			/* its creator's, capkm_caller.net */
 	char name[CAPKM_NAME_MAX + 1];	/* registry.lock */
 	bool persistent;
 	bool dead;			/* destroyed: calls are -ECANCELED */
@@ -686,6 +687,8 @@ bool ck_place_empty(const struct capkm_place *place);
 struct window *ck_slot_window(const struct slot *slot, u32 *state);
 
 struct domain *ck_domain_find(u64 id);	/* takes a reference; no lock held */
+/* The same for who has no session: NULL also for one that is not there for him. */
+struct domain *ck_domain_find_for(u64 id, const struct capkm_caller *who);
 struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
 u64 ck_domains_changes(void);		/* that were listed or unlisted; the same */
 /* The lowest user from *@uid up that has domains, and how many; the same. */
@@ -694,6 +697,7 @@ bool ck_domains_of(u64 *uid, u64 *domains, u64 *defunct);
 void ck_domain_trim(struct domain *d);
 void ck_domain_put(struct domain *d);	/* no lock held */
 u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who);
+bool ck_domain_readable(const struct domain *d, const struct capkm_caller *who);
 void ck_domain_fill(struct domain *d, const struct capkm_session *s,
 		    const struct capkm_caller *who,
 		    struct capkm_domain_query *q);

@@ -117,12 +117,12 @@ int capkm_limit_set(u64 domain, u32 limit, u64 value,
 		return -EINVAL;
 	if (limit == CAPKM_LIMIT_EVENTS)
 		return -EOPNOTSUPP;	/* the ring has its size */
-	d = ck_domain_find(domain);
+	d = ck_domain_find_for(domain, who);
 	if (!d)
 		return -ENOENT;
 	if (who->admin)
 		err = set(d, limit, value);
-	else if (!ck_domain_rights(d, who))
+	else if (!ck_domain_readable(d, who))
 		err = -ENOENT;
 	ck_domain_put(d);
 	return err;
@@ -277,14 +277,15 @@ int ck_dump_users(struct dump *dump)
 {
 	struct capkm_cursor *cursor = dump->cursor;
 	const struct capkm_caller *who = dump->who;
+	const bool all = who->admin && who->all_nets;
 	u64 domains, defunct;
 	u32 uid;
 	int err;
 
-	if (!who->admin)
+	if (!all)
 		cursor->id = max(cursor->id, (u64)who->uid);
 	while (ck_domains_of(&cursor->id, &domains, &defunct)) {
-		if (!who->admin && cursor->id != who->uid)
+		if (!all && cursor->id != who->uid)
 			break;
 		uid = host_uid_view(cursor->id);
 		err = cursor->at ? 0 :

@@ -169,9 +169,7 @@ static const char *explain(int err)
 {
 	switch (err) {
 	case ENOENT:
-		return "there is none; capadm domains lists those that there are";
-	case EACCES:
-		return "its mode does not let you read it; ask its owner or root";
+		return "there is none that you may see; capadm domains lists those that there are";
 	default:
 		return strerror(err);
 	}
