@@ -35,6 +35,8 @@ int __init capkm_chardev_init(void);
 void capkm_chardev_exit(void);
 
 int __init capkm_netlink_init(void);
+/* From now on also what keeps the module: it is loaded for good. */
+void capkm_netlink_ready(void);
 void capkm_netlink_exit(void);
 
 #endif /* CAPKM_H */

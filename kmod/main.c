@@ -66,27 +66,29 @@ static int __init capkm_init(void)
 	if (err)
 		return err;
 
-	err = capkm_netlink_init();
-	if (err)
-		goto err_engine;
-
 	err = -ENOMEM;
 	capkm_wq = alloc_workqueue("capkm", WQ_UNBOUND, 0);
 	if (!capkm_wq)
-		goto err_netlink;
+		goto err_engine;
 
-	err = capkm_chardev_init();
+	err = capkm_netlink_init();
 	if (err)
 		goto err_wq;
 
+	/* Who opens the device keeps the module: nothing can fail behind this. */
+	err = capkm_chardev_init();
+	if (err)
+		goto err_netlink;
+
+	capkm_netlink_ready();
 	queue_delayed_work(capkm_wq, &reap_work, REAP_PERIOD);
 	pr_info("version " CAPKM_VERSION ", ABI %u\n", CAPKM_ABI_VERSION);
 	return 0;
 
-err_wq:
-	destroy_workqueue(capkm_wq);
 err_netlink:
 	capkm_netlink_exit();
+err_wq:
+	destroy_workqueue(capkm_wq);
 err_engine:
 	capkm_engine_exit();
 	return err;
@@ -96,9 +98,8 @@ static void __exit capkm_exit(void)
 {
 	cancel_delayed_work_sync(&reap_work);
 	capkm_chardev_exit();
-	destroy_workqueue(capkm_wq);
-	/* Nobody is left who has events. */
 	capkm_netlink_exit();
+	destroy_workqueue(capkm_wq);
 	capkm_engine_exit();
 }
 

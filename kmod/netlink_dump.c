@@ -207,6 +207,12 @@ static int get_object(struct state *st, struct nlattr **attrs,
 {
 	const struct kind *kind = st->kind;
 
+	if (attrs[kind->domain] && (st->query.what == CAPKM_DUMP_DEFAULTS ||
+				    st->query.what == CAPKM_DUMP_USERS)) {
+		NL_SET_ERR_MSG_ATTR(extack, attrs[kind->domain],
+				    "domain: not with defaults or users, which are of none");
+		return -EINVAL;
+	}
 	if (attrs[kind->domain])
 		st->query.domain = nla_get_u64(attrs[kind->domain]);
 	if (!st->query.domain && kind->id && attrs[kind->id]) {
@@ -368,10 +374,24 @@ static int emit(void *ctx, u64 domain, const void *record)
 	return 0;
 }
 
+static bool ready;
+
+void capkm_netlink_ready(void)
+{
+	WRITE_ONCE(ready, true);
+}
+
+/*
+ * Other requests are over when the family is unregistered. A dump goes on later, and
+ * keeps the module by a reference, which a module that fails to load does not look at.
+ */
 int capkm_dump_start(struct netlink_callback *cb)
 {
-	struct state *st = kzalloc(sizeof(*st), GFP_KERNEL_ACCOUNT);
+	struct state *st;
 
+	if (!READ_ONCE(ready))
+		return -EAGAIN;
+	st = kzalloc(sizeof(*st), GFP_KERNEL_ACCOUNT);
 	if (!st)
 		return -ENOMEM;
 	st->kind = &kinds[cmd_of(cb)];

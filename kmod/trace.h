@@ -169,7 +169,8 @@ DECLARE_EVENT_CLASS(capkm_failure,
 		__entry->scope = f->scope;
 		__entry->graph = f->graph;
 		__entry->skips = f->skips_total;
-		memcpy(__entry->label, f->label, sizeof(f->label));
+		ck_copy_clean(__entry->label, sizeof(__entry->label),
+			      f->label, sizeof(f->label));
 	),
 
 	TP_printk("domain=%llu failure=%llu kind=%s code=%d session=%llu stream=%llu pid=%d window=%llu scope=%llu graph=%llu skips=%llu label=%s",
@@ -222,7 +223,8 @@ TRACE_EVENT(capkm_window_doom,
 		__entry->pid = capkm_trace_pid(&f->who);
 		__entry->scope = f->scope;
 		__entry->graph = f->graph;
-		memcpy(__entry->label, f->label, sizeof(f->label));
+		ck_copy_clean(__entry->label, sizeof(__entry->label),
+			      f->label, sizeof(f->label));
 	),
 
 	TP_printk("domain=%llu window=%llu state=%s launches=%llu failure=%llu kind=%s code=%d session=%llu stream=%llu pid=%d scope=%llu graph=%llu label=%s",
@@ -264,7 +266,8 @@ TRACE_EVENT(capkm_scope_enter,
 		__entry->window = s->window ? s->window->node.id : 0;
 		__entry->reads = reads;
 		__entry->writes = writes;
-		memcpy(__entry->label, s->label, sizeof(s->label));
+		ck_copy_clean(__entry->label, sizeof(__entry->label),
+			      s->label, sizeof(s->label));
 	),
 
 	TP_printk("domain=%llu scope=%llu session=%llu stream=%llu pid=%d slot=%u window=%llu reads=%u writes=%u label=%s",
@@ -303,8 +306,8 @@ TRACE_EVENT(capkm_scope_skip,
 		__entry->window = w ? w->node.id : 0;
 		__entry->failure = f->node.id;
 		__entry->kind = f->kind;
-		memset(__entry->label, 0, sizeof(__entry->label));
-		memcpy(__entry->label, label->data, label->len);
+		ck_copy_clean(__entry->label, sizeof(__entry->label),
+			      label->data, label->len);
 	),
 
 	TP_printk("domain=%llu session=%llu stream=%llu pid=%d slot=%u window=%llu failure=%llu kind=%s label=%s",

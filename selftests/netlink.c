@@ -7,8 +7,10 @@
 #include "netlink.h"
 #include "process.h"
 
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #define GPU	T_GPU(1)
@@ -951,6 +953,64 @@ TEST_F(netlink, passed_on)
 	    WINDOW_ID, s.window);
 }
 
+/* The same user and group, root, but without what makes an administrator. */
+static void drop_admin(void)
+{
+	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &hdr, data))
+		t_die("capget: %s", strerror(errno));
+	data[0].effective &= ~(1u << CAP_SYS_ADMIN);
+	data[0].permitted &= ~(1u << CAP_SYS_ADMIN);
+	if (syscall(SYS_capset, &hdr, data))
+		t_die("capset: %s", strerror(errno));
+}
+
+/* What takes an administrator; his own domain is there for him. */
+static int not_as_admin(int fd, u_int64_t domain)
+{
+	struct nl nl = nl_on(fd, 32768);
+	struct dump *d;
+
+	MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, domain })->n == 1);
+	d = DO(&nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, domain },
+	       { U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS }, { CAPKM_A_LIMIT_VALUE, 7 });
+	MUST(d->a.err == -EPERM);
+	MUST(DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_UID), NOBODY })->a.err == -EPERM);
+	d = talk(&nl, request(&nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0));
+	MUST(d->a.err == -EPERM);
+	return 0;
+}
+
+/* Both have to be: who opened the socket, and who uses it. */
+TEST_F(netlink, opener_and_user)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0;
+	int pair[2], pid, status, fd;
+
+	ONLY_KERNEL();
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	fd = nl_socket();
+	pid = fork();
+	if (!pid) {
+		drop_admin();
+		send_fd(pair[1], nl_socket());
+		_exit(not_as_admin(fd, dom));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	close(fd);
+	fd = receive_fd(pair[0]);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, not_as_admin(fd, dom));
+	close(fd);
+	/* It is not the socket, or the request. */
+	ASSERT_EQ(0, DO(&self->nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, dom },
+			{ U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS },
+			{ CAPKM_A_LIMIT_VALUE, 7 })->a.err);
+}
+
 /* A child in a network namespace of its own, as a container has one. */
 struct elsewhere {
 	u_int64_t host, window, failure, buffer;	/* of the host, a domain and its things */
@@ -1133,6 +1193,11 @@ TEST_F(netlink, wrong)
 	nl_put(&rq, CAPKM_A_LIMIT_USERS, NULL, 0);
 	nl_put(&rq, CAPKM_A_LIMIT_DEFAULTS, NULL, 0);
 	WRONG(rq, FIRST, "one at a time");
+	for (int i = 0; i < 2; i++) {
+		rq = DUMPED(LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, dom });
+		nl_put(&rq, i ? CAPKM_A_LIMIT_USERS : CAPKM_A_LIMIT_DEFAULTS, NULL, 0);
+		WRONG(rq, FIRST, "domain: not with");
+	}
 	/* An id without its domain */
 	WRONG(DUMPED(WINDOW_GET, { CAPKM_A_WINDOW_ID, 1 }), FIRST, "id: needs the domain");
 	WRONG(DUMPED(BUFFER_GET, { CAPKM_A_BUFFER_ID, 1 }), FIRST, "id: needs the domain");

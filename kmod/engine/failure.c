@@ -5,14 +5,13 @@
  */
 #include "internal.h"
 
-/* A command name is somebody else's bytes. */
-static void copy_comm(char *to, const char *from, size_t size)
+void ck_copy_clean(char *to, size_t size, const char *from, size_t len)
 {
 	size_t i;
 
-	for (i = 0; i + 1 < size && from[i]; i++)
+	memset(to, 0, size);
+	for (i = 0; i < len && i + 1 < size && from[i]; i++)
 		to[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?';
-	to[i] = 0;
 }
 
 void ck_who_set(struct who *w, const struct capkm_caller *who, u64 session,
@@ -24,7 +23,7 @@ void ck_who_set(struct who *w, const struct capkm_caller *who, u64 session,
 	w->stream = stream;
 	w->tid = who->tid;
 	w->uid = who->uid;
-	copy_comm(w->comm, who->comm, sizeof(w->comm));
+	ck_copy_clean(w->comm, sizeof(w->comm), who->comm, sizeof(who->comm));
 }
 
 void ck_who_copy(struct who *w, const struct who *from)

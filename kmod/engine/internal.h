@@ -80,6 +80,11 @@ struct who {
 	char comm[16];
 };
 
+/*
+ * A name or label is somebody else's bytes: what a terminal might take for more than a
+ * character becomes a question mark. The rest of @to becomes 0.
+ */
+void ck_copy_clean(char *to, size_t size, const char *from, size_t len);
 void ck_who_set(struct who *w, const struct capkm_caller *who, u64 session,
 		u64 stream);
 void ck_who_copy(struct who *w, const struct who *from);
