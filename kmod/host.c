@@ -53,6 +53,11 @@ void host_relax(void)
 	cond_resched();
 }
 
+bool host_killed(void)
+{
+	return fatal_signal_pending(current);
+}
+
 int host_wait(struct host_waitq *q, struct host_mutex *m, u64 *timeout_ns)
 {
 	const bool forever = *timeout_ns == U64_MAX;

@@ -349,7 +349,7 @@ static int device_fault(struct sk_buff *skb, struct genl_info *info)
 	struct capkm_caller who;
 	struct reply r = {};
 	const char *text;
-	int err;
+	int err, said;
 
 	if (LACKS(info, CAPKM_A_FAULT_DEVICE, "device"))
 		return -EINVAL;
@@ -366,9 +366,15 @@ static int device_fault(struct sk_buff *skb, struct genl_info *info)
 	else if (err == -EINVAL)
 		NL_SET_ERR_MSG_ATTR(info->extack, device,
 				    "that is the host, which is no device");
-	else if (!err)
-		err = nla_put_u32(r.skb, CAPKM_A_FAULT_CLIENTS, a.out_clients);
-	return reply_end(&r, info, err);
+	/* Also where some were not told: how many were. */
+	said = err == -ENOMEM ? 0 : err;
+	if (!said)
+		said = nla_put_u32(r.skb, CAPKM_A_FAULT_CLIENTS, a.out_clients);
+	said = reply_end(&r, info, said);
+	if (err == -ENOMEM)
+		NL_SET_ERR_MSG(info->extack,
+			       "no memory to tell some clients; try again");
+	return err ? err : said;
 }
 
 /* ---- events ---- */

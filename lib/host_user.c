@@ -192,6 +192,11 @@ void host_relax(void)
 {
 }
 
+bool host_killed(void)
+{
+	return false;
+}
+
 /* There are no domains but this process' own, and nobody who could follow them. */
 bool host_event_wanted(void)
 {

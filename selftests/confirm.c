@@ -1408,42 +1408,55 @@ TEST(device_fault)
 	t_no_leaks();
 }
 
-/* Without memory some have been told, and the call can be made again. */
+/*
+ * Who lacks memory is not told, all others are, in his domain and in others; and the
+ * call can be made again.
+ */
 TEST(device_fault_without_memory)
 {
 	const u_int64_t dev = T_GPU(0xd3);
+	bool missed[3] = { 0 };
 
 	if (!t_embedded() || getuid())
 		SKIP(return, "needs the library's allocator, and root");
 	for (unsigned int n = 1;; n++) {
-		struct cl *a = t_client(), *b = t_client();
-		unsigned int told, again;
-		u_int64_t p, q;
+		struct capkm_device_fault f = { .size = sizeof(f), .device[0] = 0xd3 };
+		struct cl *cl[3] = { t_client(), t_client(), t_client() };
+		u_int64_t p[3];
+		unsigned int told;
 		int rc;
 
-		t_domain(a);
-		t_attach(b, a->domain);
-		p = t_buffer_on(a, dev, 10, 0);
-		q = t_buffer_on(b, dev, 10, 0);
+		t_domain(cl[0]);
+		t_attach(cl[1], cl[0]->domain);
+		t_domain(cl[2]);
+		for (int i = 0; i < 3; i++)
+			p[i] = t_buffer_on(cl[i], dev, 10, 0);
 		capkm_test_fail_alloc(n);
-		rc = t_device_fault(b, dev, "lost", &told);
+		rc = t_raw(cl[0], CAPKM_NR_DEVICE_FAULT, &f, sizeof(f));
 		capkm_test_fail_alloc(0);
+		told = f.out_clients;
 		if (rc) {
 			ASSERT_EQ(-ENOMEM, rc);
-			/* A domain is told in one step. */
-			t_is_clean(a, p, 0, 10);
-			t_is_clean(b, q, 0, 10);
-			ASSERT_EQ(0, t_device_fault(b, dev, "lost", &again));
+			ASSERT_EQ(2, told);
+			for (int i = 0; i < 3; i++) {
+				if (t_check(cl[i], C({ p[i], 0, 10 })).result != CAPKM_CLEAN)
+					continue;
+				missed[i] = true;
+				told++;
+			}
+			ASSERT_EQ(0, t_raw(cl[0], CAPKM_NR_DEVICE_FAULT, &f, sizeof(f)));
+			ASSERT_EQ(1, f.out_clients);
 		}
-		t_is_tainted(a, p, 0, 10, CAPKM_KIND_DEVICE_FAULT);
-		t_is_tainted(b, q, 0, 10, CAPKM_KIND_DEVICE_FAULT);
-		t_close(b);
-		t_close(a);
-		if (!rc) {
-			ASSERT_GT(n, 1);
+		ASSERT_EQ(3, told);
+		for (int i = 0; i < 3; i++)
+			t_is_tainted(cl[i], p[i], 0, 10, CAPKM_KIND_DEVICE_FAULT);
+		for (int i = 2; i >= 0; i--)
+			t_close(cl[i]);
+		if (!rc)
 			break;
-		}
 	}
+	for (int i = 0; i < 3; i++)
+		ASSERT_TRUE(missed[i]);
 	t_no_leaks();
 }
 

@@ -544,121 +544,106 @@ static bool is_concerned(const struct client *c, const u8 *uuid)
 	return ck_device_find(c, uuid) || holds_private_on(c->session, uuid);
 }
 
-/*
- * The next client that the device concerns and that lacks what a fault needs, or
- * NULL. Sessions with a lower id than *@from, they are in this order, are done.
- */
-static struct client *next_concerned(const struct domain *d, const u8 *uuid,
-				     u64 *from)
+/* The first at or behind the place: in order of (session, client). */
+static struct client *client_from(const struct domain *d, u64 session, u64 id)
 {
+	struct capkm_session *s = ck_session_from(d, session);
 	const struct link *l, *k;
-	struct capkm_session *s;
-	struct client_device *dev;
 	struct client *c;
 
-	link_for_each(l, &d->sessions) {
+	if (!s)
+		return NULL;
+	for (l = &s->sib; l != &d->sessions; l = l->next) {
 		s = link_entry(l, struct capkm_session, sib);
-		if (s->id < *from)
-			continue;
-		*from = s->id;
 		link_for_each(k, &s->clients) {
 			c = link_entry(k, struct client, sib);
-			dev = ck_device_find(c, uuid);
-			if (is_concerned(c, uuid) && !(dev && dev->faulted) &&
-			    !(dev && dev->latent))
+			if (s->id > session || c->id >= id)
 				return c;
 		}
 	}
 	return NULL;
 }
 
-/* Gives each concerned client what a fault needs, as they come. */
-static int prepare_clients(struct domain *d, const u8 *uuid, bool *bought)
+static bool has_to_be_told(const struct client *c, const u8 *uuid)
 {
-	struct client_device *dev, *spare;
-	struct stock stock;
-	struct client *c;
-	u64 from = 0;
-	int err = 0;
+	const struct client_device *dev = ck_device_find(c, uuid);
 
-	while ((c = next_concerned(d, uuid, &from))) {
-		*bought = true;
-		ck_stock_init(&stock);
-		host_unlock(&d->lock);
-		spare = host_alloc(sizeof(*spare));
-		err = spare ? ck_stock_buy(&stock, &latent_need) : -ENOMEM;
-		host_lock(&d->lock);
-		c = err ? NULL : next_concerned(d, uuid, &from);
-		if (c) {
-			dev = ck_device_find(c, uuid);
-			if (!dev) {
-				dev = spare;
-				spare = NULL;
-				device_init(dev, c, uuid);
-			}
-			provide_latent(dev, &stock);
+	return is_concerned(c, uuid) && !(dev && dev->faulted);
+}
+
+/*
+ * What a fault of the client needs, for which the lock may be dropped. 0: *@out has it;
+ * NULL if the client is not concerned any more.
+ */
+static int prepare(struct domain *d, struct client *c, const u8 *uuid,
+		   struct client_device **out)
+{
+	const u64 session = c->session->id, id = c->id;
+	struct client_device *spare;
+	struct stock stock;
+	int err;
+
+	*out = ck_device_find(c, uuid);
+	if (*out && (*out)->latent)
+		return 0;
+	ck_stock_init(&stock);
+	host_unlock(&d->lock);
+	spare = host_alloc(sizeof(*spare));
+	err = spare ? ck_stock_buy(&stock, &latent_need) : -ENOMEM;
+	host_lock(&d->lock);
+	*out = NULL;
+	c = err || d->dead ? NULL : client_from(d, session, id);
+	if (c && c->id == id && has_to_be_told(c, uuid)) {
+		*out = ck_device_find(c, uuid);
+		if (!*out) {
+			*out = spare;
+			spare = NULL;
+			device_init(*out, c, uuid);
 		}
-		host_free(spare);
-		ck_stock_free(&stock);
-		if (err)
-			break;
+		if (!(*out)->latent)
+			provide_latent(*out, &stock);
 	}
+	host_free(spare);
+	ck_stock_free(&stock);
 	return err;
 }
 
 /*
- * While the lock was dropped, one more may have come to need it. An administrator
- * does not run after sessions that keep coming.
+ * One client after the other, each in a hold of the lock of its own. Who comes later
+ * than @last has begun after the fault: an administrator does not run after sessions
+ * that keep coming. Whoever lacks memory is not told, but all others are.
  */
-static int prepare_domain(struct domain *d, const u8 *uuid)
-{
-	int err, passes = 0;
-	bool bought;
-
-	do {
-		bought = false;
-		err = prepare_clients(d, uuid, &bought);
-	} while (!err && bought && ++passes < 1000);
-	return err ? err : bought ? -ENOMEM : 0;
-}
-
-static u32 fault_clients(struct domain *d, struct capkm_session *s,
-			 const u8 *uuid, const struct fault_text *t, u64 tick)
-{
-	struct client_device *dev;
-	struct client *c;
-	struct link *l;
-	u32 n = 0;
-
-	link_for_each(l, &s->clients) {
-		c = link_entry(l, struct client, sib);
-		dev = ck_device_find(c, uuid);
-		if (!dev || dev->faulted || !is_concerned(c, uuid))
-			continue;
-		fault(d, dev, t, tick, NULL);
-		n++;
-	}
-	return n;
-}
-
 static int fault_domain(struct domain *d, const u8 *uuid,
 			const struct fault_text *t, u32 *n)
 {
-	struct link *l;
-	u64 tick;
-	int err;
+	u64 session = 0, id = 0, last, last_session = 0;
+	struct client_device *dev;
+	struct client *c;
+	int err, first = 0;
 
 	host_lock(&d->lock);
-	err = d->dead ? 0 : prepare_domain(d, uuid);
-	if (!err && !d->dead) {
-		tick = ck_tick(d);
-		link_for_each(l, &d->sessions)
-			*n += fault_clients(d, link_entry(l,
-						struct capkm_session, sib),
-					    uuid, t, tick);
+	last = d->next_client;
+	if (!link_empty(&d->sessions))
+		last_session = link_entry(d->sessions.prev,
+					  struct capkm_session, sib)->id;
+	while (!d->dead && !host_killed() && (c = client_from(d, session, id)) &&
+	       c->session->id <= last_session) {
+		session = c->session->id + (c->id > last);
+		id = c->id > last ? 0 : c->id + 1;
+		if (c->id <= last && has_to_be_told(c, uuid)) {
+			err = prepare(d, c, uuid, &dev);
+			if (dev) {
+				fault(d, dev, t, ck_tick(d), NULL);
+				++*n;
+			}
+			first = first ? first : err;
+		}
+		host_unlock(&d->lock);
+		host_relax();
+		host_lock(&d->lock);
 	}
 	host_unlock(&d->lock);
-	return err;
+	return first;
 }
 
 int capkm_device_fault(struct capkm_device_fault *a, const char *text,
@@ -673,22 +658,27 @@ int capkm_device_fault(struct capkm_device_fault *a, const char *text,
 	};
 	struct domain *d;
 	u64 id = 0;
-	int err = 0;
+	int err, first = 0;
 
 	if (!who->admin)
 		return -EPERM;
 	if (!memcmp(a->device, host, sizeof(host)))
 		return -EINVAL;
 	a->out_clients = 0;
-	while (!err && (d = ck_domain_next(id))) {
+	while (!host_killed() && (d = ck_domain_next(id))) {
 		id = d->id + 1;
 		err = fault_domain(d, a->device, &t, &a->out_clients);
+		first = first ? first : err;
 		ck_domain_put(d);
 	}
-	return err;
+	return host_killed() ? -EINTR : first;
 }
 
 int ck_op_device_fault(struct call *c)
 {
-	return capkm_device_fault(c->arg, c->array[0].data, c->who);
+	int err = capkm_device_fault(c->arg, c->array[0].data, c->who);
+
+	/* Some clients were told: how many. */
+	c->say_error = err == -ENOMEM;
+	return err;
 }

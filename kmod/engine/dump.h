@@ -38,8 +38,6 @@ int ck_dump_taint(struct dump *dump);
 u64 ck_taint_changes(const struct dump *dump);
 int ck_dump_carriers(struct dump *dump);
 
-/* The first session of the domain with at least that id, or NULL. */
-struct capkm_session *ck_session_from(const struct domain *d, u64 id);
 int ck_dump_limits(struct dump *dump);
 int ck_dump_defaults(struct dump *dump);
 int ck_dump_users(struct dump *dump);

@@ -54,6 +54,8 @@ u64 host_features(void);
 
 /* Lets others run between two bounded pieces of long work. */
 void host_relax(void);
+/* The caller is being killed: nobody waits for the rest of long work that may stop. */
+bool host_killed(void);
 
 /*
  * For whoever follows the events of all domains. @e->number counts those of the

@@ -667,6 +667,8 @@ void ck_buffer_set_shared(struct buffer *b, struct stock *back);
 /* The client whose unconfirmed work private buffers of the session remember. */
 struct client *ck_session_first_client(struct capkm_session *s);
 
+/* The first session of the domain with at least that id, or NULL. */
+struct capkm_session *ck_session_from(const struct domain *d, u64 id);
 struct client *ck_session_client(struct capkm_session *s,
 				 const struct capkm_caller *who);
 /* Without a domain, too: is @who one of the session's clients? */

@@ -241,6 +241,7 @@ static const struct op ops[] = {
 	   .limit = AT(refuse, out_limit),
 	   .array = { CLAIMS_IN(refuse, claims), REPORTS_OUT(refuse) }),
 	OP(DEVICE_FAULT, device_fault, .access = FREE, .probe = true,
+	   .error = AT(device_fault, out_clients),
 	   .reserved = { AT(device_fault, __reserved) },
 	   .array = { TEXT_IN(device_fault, text, CAPKM_TEXT_MAX) }),
 };

@@ -2230,11 +2230,12 @@ struct capkm_graph_update {
  * @__reserved: must be 0
  *
  * What STREAM_FAULT does, for every client of every domain that has used the
- * device or whose session holds a private buffer on it; each domain in one step.
+ * device or whose session holds a private buffer on it; each client in one step.
  * For a monitor that saw an Xid: needs CAP_SYS_ADMIN in the initial user
  * namespace, and no domain. Errors: EPERM, EINVAL (the host), EMSGSIZE; ENOMEM if
- * there is a session with buffers on the device and a client that has never used
- * it: then some domains have been told, and the call can be made again.
+ * there was no memory to tell a client that has never used the device, or has just
+ * renewed: all others have been told, out_clients says how many, and the call can be
+ * made again.
  */
 struct capkm_device_fault {
 	__u32 size;
