@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Dumps: a request becomes a query of the engine and filters, a record a message. */
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <net/netlink.h>
@@ -177,6 +176,12 @@ static u8 cmd_of(struct netlink_callback *cb)
 	return hdr->cmd;
 }
 
+/* What is compared with that of the message before; 0 would be none. */
+static u32 seq_of(const struct state *st)
+{
+	return st->cursor.changes % U32_MAX + 1;
+}
+
 /* ---- the request ---- */
 
 static int get_flags(struct state *st, struct nlattr **attrs,
@@ -334,10 +339,7 @@ static int check_filters(const struct state *st, const void *record, bool *pass)
 		f = &st->filters[i];
 		if (!memcmp(record + f->field->offset, f->value, f->field->size))
 			continue;
-		if (f->last)
-			return STOP;
-		/* There may be millions that do not pass. */
-		return fatal_signal_pending(current) ? -EINTR : 0;
+		return f->last ? STOP : 0;
 	}
 	*pass = true;
 	return 0;
@@ -361,8 +363,7 @@ static int emit(void *ctx, u64 domain, const void *record)
 			  cmd_of(cb));
 	if (!hdr)
 		return -EMSGSIZE;
-	/* 0 is none. */
-	cb->seq = e->state->cursor.changes + 1;
+	cb->seq = seq_of(e->state);
 	if ((domain && capkm_put_u64(e->skb, kind->domain, domain)) ||
 	    capkm_put_record(e->skb, kind->record, record) ||
 	    (kind->more && kind->more(e->skb, record))) {
@@ -395,6 +396,8 @@ int capkm_dump_start(struct netlink_callback *cb)
 	if (!st)
 		return -ENOMEM;
 	st->kind = &kinds[cmd_of(cb)];
+	/* Also the first message says what changed before it. */
+	cb->prev_seq = seq_of(st);
 	((struct ctx *)cb->ctx)->state = st;
 	return 0;
 }
@@ -427,7 +430,7 @@ int capkm_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 
 	err = capkm_dump(&st->query, &who, &st->cursor, emit, &e);
 	/* Also that of the message that says that this is the end. */
-	cb->seq = st->cursor.changes + 1;
+	cb->seq = seq_of(st);
 	if (err == STOP)
 		return 0;
 	if (err == -EMSGSIZE && skb->len)

@@ -19,6 +19,7 @@
 #define SESSION(a, w, m) FIELD(SESSION_##a, w, struct capkm_session_view, m)
 #define CLIENT(a, w, m)	FIELD(CLIENT_##a, w, struct capkm_client_view, m)
 #define WINDOW(a, w, m)	FIELD(WINDOW_##a, w, struct capkm_window_view, window.m)
+#define WINDOW_VIEW(a, w, m) FIELD(WINDOW_##a, w, struct capkm_window_view, m)
 #define BUFFER(a, w, m)	FIELD(BUFFER_##a, w, struct capkm_buffer_query, m)
 #define GRAPH(a, w, m)	FIELD(GRAPH_##a, w, struct capkm_graph_view, m)
 #define FAILURE(a, w, m) FIELD(FAILURE_##a, w, struct capkm_report, m)
@@ -88,6 +89,7 @@ static const struct capkm_field window_fields[] = {
 	WINDOW(CHILDREN,	NUMBER, out_children),
 	WINDOW(MEMBERS,		NUMBER, out_members),
 	WINDOW(ESCAPED,		NUMBER, out_escaped),
+	WINDOW_VIEW(TID,	NUMBER, tid),
 };
 
 static const struct capkm_field buffer_fields[] = {

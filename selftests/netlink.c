@@ -425,6 +425,7 @@ TEST_F(netlink, windows)
 	ASSERT_EQ(1, GET(d, 0, WINDOW_DOOMED));
 	ASSERT_EQ(0, GET(d, 0, WINDOW_PARENT));
 	ASSERT_EQ(77, GET(d, 2, WINDOW_COOKIE));
+	ASSERT_EQ(gettid(), GET(d, 0, WINDOW_TID));
 	ASSERT_EQ(NULL, d->r[0].a[CAPKM_A_WINDOW_HISTORY]);
 	ASSERT_NE(NULL, d->r[0].a[CAPKM_A_WINDOW_FIRST_FAILURE]);
 	ASSERT_EQ(NULL, d->r[2].a[CAPKM_A_WINDOW_FIRST_FAILURE]);
@@ -628,13 +629,34 @@ static void taint_byte(struct cl *cl, u_int64_t buffer, u_int64_t at)
 		t_die("byte %llu is not tainted", (unsigned long long)at);
 }
 
+/* Bytes of messages that the kernel keeps for the socket. */
+static unsigned int kept_for(const struct nl *nl)
+{
+	struct sockaddr_nl addr = { 0 };
+	unsigned int protocol, port, kept;
+	socklen_t len = sizeof(addr);
+	char line[256];
+	FILE *f = fopen("/proc/net/netlink", "r");
+
+	if (!f || getsockname(nl->fd, (void *)&addr, &len))
+		t_die("netlink: %s", strerror(errno));
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %u %u %*x %u", &protocol, &port, &kept) == 3 &&
+		    protocol == NETLINK_GENERIC && port == addr.nl_pid) {
+			fclose(f);
+			return kept;
+		}
+	t_die("port %u is not in /proc/net/netlink", addr.nl_pid);
+}
+
 /* A dump of very many, in parts of a bounded size. */
 TEST_F_TIMEOUT(netlink, hundred_thousand, 300)
 {
 	struct ids failures = { .attr = CAPKM_A_FAILURE_ID };
 	struct ids ranges = { .attr = CAPKM_A_RANGE_END };
-	struct nl_answer a;
+	struct nl_answer a = { 0 };
 	struct nl_request rq;
+	unsigned int kept = 0;
 	u_int64_t y;
 
 	ONLY_KERNEL();
@@ -643,9 +665,18 @@ TEST_F_TIMEOUT(netlink, hundred_thousand, 300)
 		taint_byte(self->a, y, 2 * i);
 	rq = request(&self->nl, CAPKM_CMD_FAILURE_GET, NLM_F_DUMP,
 		     WITH({ CAPKM_A_FAILURE_DOMAIN, self->a->domain }));
-	a = nl_talk(&self->nl, &rq, take_id, &failures);
+	nl_send(&self->nl, &rq);
+	while (!a.done) {
+		if (a.parts % 20 == 0)
+			kept = kept > kept_for(&self->nl) ? kept : kept_for(&self->nl);
+		ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &failures));
+	}
 	ASSERT_EQ(0, a.err);
 	ASSERT_EQ(MANY, failures.n);
+	/* That of a few parts, of more than five hundred. */
+	TH_LOG("%u records in %u parts, %u bytes kept", a.records, a.parts, kept);
+	ASSERT_LE(1, kept);
+	ASSERT_LE(kept, 8 * 32768);
 	ASSERT_LE(a.largest, 32768);
 	ASSERT_LE(500, a.parts);
 	ASSERT_FALSE(a.interrupted);
@@ -796,6 +827,148 @@ TEST_F(netlink, vanishing)
 	while (!a.done)
 		ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &ids));
 	ASSERT_EQ(-ENOENT, a.err);
+}
+
+/* Goes on with a dump to its end. */
+static void finish(struct nl *nl, struct nl_answer *a)
+{
+	while (!a->done)
+		if (!nl_step(nl, a, NULL, NULL))
+			t_die("no answer");
+}
+
+/* While nothing that is looked at passes the filter. */
+TEST_F_TIMEOUT(netlink, changes_before_a_record, 60)
+{
+	struct nl_request rq;
+	struct nl_answer a;
+	int pid, status, tries = 0;
+
+	ONLY_KERNEL();
+	for (unsigned int i = 0; i < FEW; i++)
+		create(self->a);
+	rq = request(&self->nl, CAPKM_CMD_BUFFER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_BUFFER_DOMAIN, self->a->domain },
+			  { CAPKM_A_BUFFER_SESSION, 1ull << 40 }));
+	a = nl_talk(&self->nl, &rq, NULL, NULL);
+	ASSERT_EQ(0, a.records);
+	ASSERT_FALSE(a.interrupted);
+	pid = fork();
+	if (!pid) {
+		struct cl *b = t_client();
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		t_attach(b, self->a->domain);
+		for (;;)
+			t_drop(b, create(b));
+	}
+	do {
+		a = nl_talk(&self->nl, &rq, NULL, NULL);
+		ASSERT_EQ(0, a.records);
+	} while (!a.interrupted && ++tries < 10000);
+	ASSERT_TRUE(a.interrupted);
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+}
+
+/* The domains that a dump has not reached go: it ends before it meets another one. */
+TEST_F(netlink, last_domains_gone)
+{
+	struct nl_answer a = { 0 };
+	struct nl_request rq;
+	u_int64_t id[100];
+
+	ONLY_KERNEL();
+	for (int i = 0; i < 100; i++) {
+		struct dump *d = DO(&self->nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 });
+
+		ASSERT_EQ(0, d->a.err);
+		id[i] = GET(d, 0, DOMAIN_ID);
+	}
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	rq = request(&self->nl, CAPKM_CMD_DOMAIN_GET, NLM_F_DUMP, NULL, 0);
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, NULL, NULL));
+	ASSERT_FALSE(a.interrupted);
+	{
+		struct nl other = nl_open();
+
+		for (int i = 60; i < 100; i++)
+			ASSERT_EQ(0, DO(&other, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, id[i] })->a.err);
+		finish(&self->nl, &a);
+		ASSERT_EQ(0, a.err);
+		ASSERT_TRUE(a.interrupted);
+		ASSERT_LE(60, a.records);
+		ASSERT_LT(a.records, 100);
+		for (int i = 0; i < 60; i++)
+			ASSERT_EQ(0, DO(&other, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, id[i] })->a.err);
+		nl_close(&other);
+	}
+}
+
+/* Ranges that are confirmed are no ranges any more. */
+TEST_F(netlink, confirmed_meanwhile)
+{
+	struct nl_answer a = { 0 };
+	struct nl_request rq;
+	u_int64_t y;
+
+	ONLY_KERNEL();
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	y = t_shared(self->a, 4000);
+	for (int i = 0; i < 1000; i++)
+		t_write_flags_(self->a, 1, 0, C({ y, 4 * i, 4 * i + 1 }));
+	rq = request(&self->nl, CAPKM_CMD_TAINT_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_RANGE_DOMAIN, self->a->domain }, { CAPKM_A_RANGE_BUFFER, y }));
+	a = nl_talk(&self->nl, &rq, NULL, NULL);
+	ASSERT_EQ(1000, a.records);
+	ASSERT_FALSE(a.interrupted);
+	memset(&a, 0, sizeof(a));
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, NULL, NULL));
+	t_confirm(self->a, 1);
+	finish(&self->nl, &a);
+	ASSERT_EQ(0, a.err);
+	ASSERT_LT(a.records, 1000);
+	ASSERT_TRUE(a.interrupted);
+}
+
+/* Those of a failure only change with what carries it. */
+TEST_F(netlink, carriers_changing)
+{
+	u_int64_t f, y, dom = self->a ? self->a->domain : 0;
+	struct nl_answer a = { 0 };
+	struct nl_request rq;
+
+	ONLY_KERNEL();
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	y = t_buffer(self->a, 4000);
+	f = t_taint(self->a, "one", C({ y, 0, 1 }));
+	for (int i = 1; i < 1000; i++)
+		t_taint_with(self->a, f, C({ y, 4 * i, 4 * i + 1 }));
+	rq = request(&self->nl, CAPKM_CMD_CARRIER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_RANGE_DOMAIN, dom }, { CAPKM_A_RANGE_FAILURE, f }));
+	nl_send(&self->nl, &rq);
+	while (!a.done && nl_step(&self->nl, &a, NULL, NULL)) {
+		t_taint(self->a, "another", C({ self->x, 0, 10 }));
+		t_write_flags_(self->a, 1, 0, C({ self->x, 0, 10 }));
+	}
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(1000, a.records);
+	ASSERT_LE(5, a.parts);
+	ASSERT_FALSE(a.interrupted);
+
+	memset(&a, 0, sizeof(a));
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, NULL, NULL));
+	t_written(self->a, C({ y, 3000, 4000 }));
+	finish(&self->nl, &a);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(750, a.records);
+	ASSERT_TRUE(a.interrupted);
 }
 
 /* ------------------------------------------------------------------ who may */

@@ -323,15 +323,8 @@ int ck_op_buffer_reset(struct call *c)
 
 struct capkm_session *ck_buffer_creator(const struct buffer *b)
 {
-	struct capkm_session *s;
-	struct link *l;
-
-	link_for_each(l, &b->domain->sessions) {
-		s = link_entry(l, struct capkm_session, sib);
-		if (s->id == b->session)
-			return s;
-	}
-	return NULL;
+	return id_entry(ck_id_find(&b->domain->session_ids, b->session),
+			struct capkm_session, node);
 }
 
 static bool creator_lives(const struct buffer *b)
@@ -353,7 +346,7 @@ static bool is_dirty(const struct buffer *b)
 	if (ck_graph_seeing(&all, &start, &end))
 		return true;
 	if (b->shared)
-		return ck_taint_unconfirmed(&all);
+		return b->unconfirmed;
 	s = ck_buffer_creator(b);
 	return s && ck_buffer_dirty_slot(b, ck_session_first_client(s));
 }

@@ -205,6 +205,7 @@ static void confirm(struct slot *slot, u64 sequence, struct stock *st)
 	slot->confirmed = max(slot->confirmed, min(sequence, slot->sequence));
 	if (!slot->since)
 		return;
+	slot->client->confirms++;
 	if (sequence >= slot->last)
 		all_confirmed(slot);
 	else if (sequence >= slot->since)

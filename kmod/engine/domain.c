@@ -381,6 +381,8 @@ static int attach(struct call *c, struct domain *d, u32 rights,
 	d->failure_readers += wants_failures;
 	s->attached_ns = host_time_ns();
 	link_add_tail(&s->sib, &d->sessions);
+	s->node.id = s->id;
+	ck_id_insert(&d->session_ids, &s->node);
 	d->sessions_n++;
 	d->clients_n += s->clients_n;
 	d->members_changed++;

@@ -8,7 +8,9 @@
  */
 #include "dump.h"
 
-#define BATCH	64u
+/* In one hold of the lock, and one record more; and what a record counts for. */
+#define STEPS_MAX	4096u
+#define STEPS_RECORD	64u
 
 int ck_dump_emit(struct dump *dump)
 {
@@ -24,20 +26,24 @@ int ck_dump_emit(struct dump *dump)
 static void fill_window(struct dump *dump, const struct window *w)
 {
 	ck_window_fill(w, &dump->record.window.window);
+	dump->record.window.tid = w->opener.tid;
 	if (w->first)
 		ck_failure_report(w->first, &dump->record.window.first);
 }
 
-static void fill_node(struct dump *dump, struct id_node *node)
+/* How many steps it took beside a record's own. */
+static u64 fill_node(struct dump *dump, struct id_node *node)
 {
+	const struct buffer *b;
+
 	switch (dump->query->what) {
 	case CAPKM_DUMP_WINDOWS:
 		fill_window(dump, container_of(node, struct window, node));
 		break;
 	case CAPKM_DUMP_BUFFERS:
-		ck_buffer_fill(container_of(node, struct buffer, node),
-			       &dump->record.buffer);
-		break;
+		b = container_of(node, struct buffer, node);
+		ck_buffer_fill(b, &dump->record.buffer);
+		return b->uses_n;
 	case CAPKM_DUMP_GRAPHS:
 		dump->record.graph.graph = node->id;
 		ck_graph_fill(container_of(node, struct graph, node),
@@ -47,6 +53,7 @@ static void fill_node(struct dump *dump, struct id_node *node)
 		ck_failure_report(container_of(node, struct failure, node),
 				  &dump->record.failure);
 	}
+	return 0;
 }
 
 static struct id_map *map_of(const struct dump *dump)
@@ -74,18 +81,21 @@ static int dump_map(struct dump *dump)
 {
 	const struct id_map *map = map_of(dump);
 	struct capkm_cursor *cursor = dump->cursor;
-	struct id_node *node = ck_id_from(map, cursor->id), *next;
+	struct id_node *node = ck_id_from(map, cursor->id);
+	u64 steps;
 	int err;
 
-	for (; node; node = next) {
+	while (node) {
 		cursor->id = node->id;
-		fill_node(dump, node);
+		steps = fill_node(dump, node);
 		err = ck_dump_emit(dump);
 		if (err)
 			return err;
 		cursor->id++;
-		next = ck_dump_breathe(dump) ? ck_id_from(map, cursor->id) :
-					       ck_id_next(node);
+		err = ck_dump_breathe(dump, steps);
+		if (err < 0)
+			return err;
+		node = err ? ck_id_from(map, cursor->id) : ck_id_next(node);
 	}
 	return 0;
 }
@@ -108,7 +118,10 @@ static int dump_history(struct dump *dump)
 		if (err)
 			return err;
 		dump->cursor->id = w->remembered;
-		if (ck_dump_breathe(dump))
+		err = ck_dump_breathe(dump, 0);
+		if (err < 0)
+			return err;
+		if (err)
 			next = head->next;
 	}
 	return 0;
@@ -138,7 +151,10 @@ static int dump_reports(struct dump *dump)
 		if (err)
 			return err;
 		dump->cursor->id = f->report;
-		if (ck_dump_breathe(dump))
+		err = ck_dump_breathe(dump, 0);
+		if (err < 0)
+			return err;
+		if (err)
 			next = head->next;
 	}
 	return 0;
@@ -153,36 +169,26 @@ static u64 reports_changes(const struct dump *dump)
 
 struct capkm_session *ck_session_from(const struct domain *d, u64 id)
 {
-	struct capkm_session *s;
-	struct link *l;
-
-	link_for_each(l, &d->sessions) {
-		s = link_entry(l, struct capkm_session, sib);
-		if (s->id >= id)
-			return s;
-	}
-	return NULL;
+	return id_entry(ck_id_from(&d->session_ids, id), struct capkm_session,
+			node);
 }
 
 static int dump_sessions(struct dump *dump)
 {
-	const struct link *head = &dump->domain->sessions, *l, *next;
+	struct capkm_cursor *cursor = dump->cursor;
 	struct capkm_session *s;
 	int err;
 
-	for (l = head->next; l != head; l = next) {
-		next = l->next;
-		s = link_entry(l, struct capkm_session, sib);
-		if (s->id < dump->cursor->id)
-			continue;
-		dump->cursor->id = s->id;
+	while ((s = ck_session_from(dump->domain, cursor->id))) {
+		cursor->id = s->id;
 		ck_session_fill(s, &dump->record.session);
 		err = ck_dump_emit(dump);
 		if (err)
 			return err;
-		dump->cursor->id++;
-		if (ck_dump_breathe(dump))
-			next = head->next;
+		cursor->id++;
+		err = ck_dump_breathe(dump, s->clients_all);
+		if (err < 0)
+			return err;
 	}
 	return 0;
 }
@@ -213,16 +219,23 @@ static struct client *client_from(const struct dump *dump)
 
 static int dump_clients(struct dump *dump)
 {
-	struct client *c;
+	struct client *c = client_from(dump);
+	struct link *next;
 	int err;
 
-	while ((c = client_from(dump))) {
+	while (c) {
 		ck_client_fill(c, &dump->record.client);
 		err = ck_dump_emit(dump);
 		if (err)
 			return err;
 		dump->cursor->at = c->id + 1;
-		ck_dump_breathe(dump);
+		next = c->sib.next;
+		err = ck_dump_breathe(dump, 0);
+		if (err < 0)
+			return err;
+		/* Only from one session to another it has to be looked for. */
+		c = err || next == &c->session->clients ? client_from(dump) :
+			link_entry(next, struct client, sib);
 	}
 	return 0;
 }
@@ -253,11 +266,6 @@ static u64 none_changes(const struct dump *dump)
 	return 0;
 }
 
-static u64 domain_changes(const struct dump *dump)
-{
-	return dump->domain->sequence;
-}
-
 static const struct kind {
 	int (*dump)(struct dump *dump);
 	u64 (*changes)(const struct dump *dump);
@@ -272,7 +280,7 @@ static const struct kind {
 	[CAPKM_DUMP_FAILURES]	= { dump_map, map_changes },
 	[CAPKM_DUMP_REPORTS]	= { dump_reports, reports_changes },
 	[CAPKM_DUMP_TAINT]	= { ck_dump_taint, ck_taint_changes },
-	[CAPKM_DUMP_CARRIERS]	= { ck_dump_carriers, domain_changes },
+	[CAPKM_DUMP_CARRIERS]	= { ck_dump_carriers, ck_carriers_changes },
 	[CAPKM_DUMP_LIMITS]	= { ck_dump_limits, none_changes },
 	/* These are of no domain. */
 	[CAPKM_DUMP_DEFAULTS]	= { ck_dump_defaults, NULL },
@@ -293,15 +301,17 @@ static void note_domain(struct dump *dump)
 		     kinds[dump->query->what].changes(dump));
 }
 
-bool ck_dump_breathe(struct dump *dump)
+int ck_dump_breathe(struct dump *dump, u64 steps)
 {
-	if (++dump->batch % BATCH)
-		return false;
+	dump->steps += STEPS_RECORD + steps;
+	if (dump->steps < STEPS_MAX)
+		return 0;
+	dump->steps = 0;
 	host_unlock(&dump->domain->lock);
 	host_relax();
 	host_lock(&dump->domain->lock);
 	note_domain(dump);
-	return true;
+	return host_killed() ? -EINTR : 1;
 }
 
 /* @id: what the cursor reaches, in which nothing has been dumped yet. */
@@ -325,6 +335,7 @@ static int dump_if_allowed(struct dump *dump)
 		return -ENOENT;
 	if (dump->cursor->domain != d->id)
 		begin_domain(dump, d->id);
+	dump->steps = 0;
 	host_lock(&d->lock);
 	note_domain(dump);
 	err = kinds[dump->query->what].dump(dump);
@@ -358,7 +369,13 @@ static int dump_all(struct dump *dump)
 		if (!err)
 			begin_domain(dump, dump->domain->id + 1);
 		ck_domain_put(dump->domain);
+		/* There may be many that are not for this reader. */
+		host_relax();
+		if (!err && host_killed())
+			err = -EINTR;
 	}
+	/* The last one may have been there, and have gone. */
+	note_changes(dump, &cursor->among_domains, ck_domains_changes());
 	return err;
 }
 

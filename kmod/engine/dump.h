@@ -13,7 +13,7 @@ struct dump {
 	capkm_emit_fn emit;
 	void *ctx;
 	struct domain *domain;		/* locked; NULL for what is in none */
-	u32 batch;
+	u64 steps;			/* in this hold of the lock */
 	union {
 		struct capkm_domain_query domain;
 		struct capkm_session_view session;
@@ -29,14 +29,16 @@ struct dump {
 
 int ck_dump_emit(struct dump *dump);
 /*
- * One step is done, and the cursor is behind it. True: the lock was dropped to let
- * others in, look again from the cursor on.
+ * One record, or what was looked at in place of one, is done, with @steps in loops of
+ * its own, and the cursor is behind it. 1: the lock was dropped to let others in, look
+ * again from the cursor on; 0: it was not; or -EINTR.
  */
-bool ck_dump_breathe(struct dump *dump);
+int ck_dump_breathe(struct dump *dump, u64 steps);
 
 int ck_dump_taint(struct dump *dump);
 u64 ck_taint_changes(const struct dump *dump);
 int ck_dump_carriers(struct dump *dump);
+u64 ck_carriers_changes(const struct dump *dump);
 
 int ck_dump_limits(struct dump *dump);
 int ck_dump_defaults(struct dump *dump);

@@ -10,31 +10,44 @@ static struct buffer *buffer_of(const struct dump *dump)
 			struct buffer, node);
 }
 
+/* A private buffer is confirmed by its client's slots, which it does not see. */
 u64 ck_taint_changes(const struct dump *dump)
 {
 	const struct buffer *b = buffer_of(dump);
+	const struct capkm_session *s = b && !b->shared ? ck_buffer_creator(b) : NULL;
+	const struct link *l;
+	u64 n = b ? b->changes + b->sequence + ck_graph_touched(b) + 1 : 0;
 
-	return b ? max(b->sequence, ck_graph_touched(b)) : 0;
+	if (s)
+		link_for_each(l, &s->clients)
+			n += link_entry(l, struct client, sib)->confirms;
+	return n;
 }
 
 /*
  * Cuts @t where a claim begins, so that no more than about LOOK of them have a byte
- * of it: what is found there is found in a bounded hold of the lock.
+ * of it: what is found there is found in a bounded hold of the lock. Returns how many
+ * have one.
  */
-static void bound(struct target *t)
+static u64 bound(struct target *t)
 {
 	const struct range_map *claims = &t->buffer->claims;
 	struct span *s;
-	u32 n = 0;
+	u64 n = 0;
 
 	if (claims->count <= LOOK)
-		return;
+		return claims->count;
 	for (s = ck_range_first(claims, t->start, t->end); s;
-	     s = ck_range_next(s, t->start, t->end))
-		if (++n > LOOK && s->start > t->start) {
+	     s = ck_range_next(s, t->start, t->end)) {
+		/* All of them may be of one byte. */
+		if (!(++n % 1024))
+			host_relax();
+		if (n > LOOK && s->start > t->start) {
 			t->end = s->start;
-			return;
+			break;
 		}
+	}
+	return n;
 }
 
 /* The first range in @t that is not clean, or not confirmed, if there is one. */
@@ -72,7 +85,7 @@ int ck_dump_taint(struct dump *dump)
 	const struct capkm_dump_query *q = dump->query;
 	struct capkm_cursor *cursor = dump->cursor;
 	struct target t;
-	u64 end;
+	u64 end, steps;
 	int err;
 
 	/* It may be destroyed while the lock is dropped. */
@@ -84,7 +97,7 @@ int ck_dump_taint(struct dump *dump)
 		t.end = end;
 		if (t.start >= end)
 			return 0;
-		bound(&t);
+		steps = bound(&t) + t.buffer->uses_n;
 		if (find_range(ck_buffer_creator(t.buffer), &t,
 			       &dump->record.range)) {
 			end = dump->record.range.end;
@@ -95,12 +108,27 @@ int ck_dump_taint(struct dump *dump)
 		} else {
 			cursor->at = t.end;
 		}
-		ck_dump_breathe(dump);
+		err = ck_dump_breathe(dump, steps);
+		if (err < 0)
+			return err;
 	}
 	return cursor->at ? 0 : -ENOENT;
 }
 
 /* ---- carriers ---- */
+
+static struct failure *failure_of(const struct dump *dump)
+{
+	return id_entry(ck_id_find(&dump->domain->failures, dump->query->object),
+			struct failure, node);
+}
+
+u64 ck_carriers_changes(const struct dump *dump)
+{
+	const struct failure *f = failure_of(dump);
+
+	return f ? f->changes + 1 : 0;
+}
 
 static int emit_run(struct dump *dump, const struct carrier *c, u64 start,
 		    u64 end)
@@ -120,23 +148,27 @@ static int emit_run(struct dump *dump, const struct carrier *c, u64 start,
 
 /*
  * Bytes of one buffer that carry the failure, from the cursor on: the first run of
- * them, or the part of it that about LOOK claims show. *@more: there may be others.
+ * them, or the part of it that about LOOK claims show. *@more: there may be others;
+ * *@steps: claims that were looked at.
  */
-static int dump_run(struct dump *dump, const struct carrier *c, bool *more)
+static int dump_run(struct dump *dump, const struct carrier *c, bool *more,
+		    u64 *steps)
 {
 	const struct buffer *b = c->buffer;
 	struct capkm_cursor *cursor = dump->cursor;
 	u64 start = 0, end = 0;		/* of the run; empty: not met yet */
 	struct claim *claim;
 	struct span *s;
-	u32 n = 0;
 
 	*more = true;
+	*steps = 0;
 	for (s = ck_range_first(&b->claims, cursor->at, b->size); s;
 	     s = ck_range_next(s, cursor->at, b->size)) {
 		if (end && s->start > end)
 			break;
-		if (++n > LOOK && s->start > max(start, cursor->at)) {
+		if (!(++*steps % 1024))
+			host_relax();
+		if (*steps > LOOK && s->start > max(start, cursor->at)) {
 			if (!end) {
 				cursor->at = s->start;
 				return 0;
@@ -161,14 +193,13 @@ int ck_dump_carriers(struct dump *dump)
 	struct failure *f;
 	struct carrier *c;
 	bool more;
+	u64 steps;
 	int err;
 
 	if (!ck_failure_find(dump->domain, dump->query->object))
 		return cursor->id ? 0 : -ENOENT;
 	/* It may be pruned while the lock is dropped. */
-	while ((f = id_entry(ck_id_find(&dump->domain->failures,
-					dump->query->object),
-			     struct failure, node))) {
+	while ((f = failure_of(dump))) {
 		c = id_entry(ck_id_from(&f->carriers, cursor->id),
 			     struct carrier, node);
 		if (!c)
@@ -177,14 +208,16 @@ int ck_dump_carriers(struct dump *dump)
 			cursor->id = c->node.id;
 			cursor->at = 0;
 		}
-		err = dump_run(dump, c, &more);
+		err = dump_run(dump, c, &more, &steps);
 		if (err)
 			return err;
 		if (!more) {
 			cursor->id++;
 			cursor->at = 0;
 		}
-		ck_dump_breathe(dump);
+		err = ck_dump_breathe(dump, steps);
+		if (err < 0)
+			return err;
 	}
 	return 0;
 }

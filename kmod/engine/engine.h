@@ -195,10 +195,12 @@ struct capkm_client_view {
 /**
  * struct capkm_window_view - a window, for a dump
  * @window: as WINDOW_QUERY gives it
+ * @tid: thread that has begun it, before that the one that prepared it
  * @first: its first failure, if @window.out_failures is not 0
  */
 struct capkm_window_view {
 	struct capkm_window_query window;
+	u32 tid;
 	struct capkm_report first;
 };
 

@@ -154,6 +154,7 @@ struct carrier *ck_failure_tag(struct domain *d, struct failure *f,
 		add_carrier(d, f, b, c);
 	}
 	c->claims++;
+	f->changes++;
 	return c;
 }
 
@@ -169,6 +170,7 @@ struct carrier *ck_failure_tag_spare(struct domain *d, struct failure *f,
 		add_carrier(d, f, b, c);
 	}
 	c->claims++;
+	f->changes++;
 	return c;
 }
 
@@ -215,6 +217,7 @@ void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back)
 	struct failure *f = c->failure;
 	struct buffer *b = c->buffer;
 
+	f->changes++;
 	if (--c->claims)
 		return;
 	ck_id_erase(&f->carriers, &c->node);

@@ -100,6 +100,7 @@ struct failure {
 	u64 report;		/* ordinal there */
 	u64 stamp;		/* domain->stamp of the check that met it */
 	u32 pins;		/* scopes, windows, reports: alive, not linked */
+	u64 changes;		/* of what its carriers' claims have, so far */
 	u32 kind;
 	s32 code;
 	u32 text_len;
@@ -213,6 +214,7 @@ struct buffer {
 	struct range_map writers;	/* disjoint; if it is shared or fresh */
 	u64 dated;		/* claims that are not FAILED: dates matter */
 	u64 unconfirmed;	/* of these claims */
+	u64 changes;		/* claims that came, went or became others, so far */
 	u64 failures;		/* carriers, but for latent ones */
 	u64 dirty;		/* private: the last exit that left it unconfirmed */
 	/*
@@ -418,6 +420,7 @@ struct domain {
 	u32 events_max;
 	u32 failure_readers;		/* sessions that want events of failures */
 	struct link sessions;		/* in the order of their ids */
+	struct id_map session_ids;	/* the same, to find one */
 	u32 sessions_n;
 	u64 members_changed;		/* sessions and clients that came or went */
 	struct link history;		/* struct window, newest last */
@@ -433,6 +436,7 @@ struct capkm_session {
 	struct domain *domain;		/* set once by attach, under lock */
 	struct host_mutex attach_lock;	/* serialises attaching */
 	u64 id;
+	struct id_node node;		/* domain->session_ids */
 	struct link sib;		/* domain->sessions */
 	u32 rights;
 	u32 max_streams;
@@ -442,6 +446,7 @@ struct capkm_session {
 	u64 streams_n;
 	struct link clients;		/* attach_lock, and the domain's once it has one */
 	u32 clients_n;			/* living */
+	u32 clients_all;		/* those that have ended and are kept, too */
 	bool shared;			/* it has had a second client */
 	bool leaving;			/* nobody will use it any more */
 	bool wants_failures;		/* events of them */
@@ -465,6 +470,8 @@ struct client {
 	struct link scopes, windows, graphs;
 	u32 scopes_n, windows_n, graphs_n;
 	u32 recording_n;		/* windows in CAPTURE */
+	u64 unconfirmed_n;		/* claims of its slots */
+	u64 confirms;			/* that moved a slot's since, so far */
 	struct id_map slots;
 	struct link devices;
 	u32 devices_n;

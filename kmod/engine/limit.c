@@ -193,44 +193,52 @@ static u64 most_of(const struct capkm_session *s, u32 limit)
 }
 
 /* The lock is dropped now and then: what has gone by then has counted. */
-static u64 most(struct dump *dump, u32 limit)
+static int most(struct dump *dump, u32 limit, u64 *n)
 {
-	struct domain *d = dump->domain;
 	struct capkm_session *s;
-	u64 id = 0, n = 0;
+	u64 id = 0;
+	int err;
 
-	for (s = ck_session_from(d, 0); s;) {
-		n = max(n, most_of(s, limit));
+	*n = 0;
+	while ((s = ck_session_from(dump->domain, id))) {
+		*n = max(*n, most_of(s, limit));
 		id = s->id + 1;
-		if (ck_dump_breathe(dump) || s->sib.next == &d->sessions)
-			s = ck_session_from(d, id);
-		else
-			s = link_entry(s->sib.next, struct capkm_session, sib);
+		err = ck_dump_breathe(dump, s->clients_all);
+		if (err < 0)
+			return err;
 	}
-	return n;
+	return 0;
 }
 
-static u64 used(struct dump *dump, u32 limit)
+static int used(struct dump *dump, u32 limit, u64 *n)
 {
 	const struct domain *d = dump->domain;
 
 	switch (limit) {
 	case CAPKM_LIMIT_SESSIONS:
-		return d->sessions_n;
+		*n = d->sessions_n;
+		break;
 	case CAPKM_LIMIT_RANGES:
-		return d->claims + d->paid + d->writers;
+		*n = d->claims + d->paid + d->writers;
+		break;
 	case CAPKM_LIMIT_OPEN_WINDOWS:
-		return d->windows.count;
+		*n = d->windows.count;
+		break;
 	case CAPKM_LIMIT_EVENTS:
-		return min(d->events_total, (u64)d->events_max);
+		*n = min(d->events_total, (u64)d->events_max);
+		break;
 	case CAPKM_LIMIT_HISTORY:
-		return d->history_n;
+		*n = d->history_n;
+		break;
 	case CAPKM_LIMIT_REPORTS:
-		return d->reports_n;
+		*n = d->reports_n;
+		break;
 	default:
-		return holders[limit].session || holders[limit].client ?
-			most(dump, limit) : CAPKM_NOT_COUNTED;
+		if (holders[limit].session || holders[limit].client)
+			return most(dump, limit, n);
+		*n = CAPKM_NOT_COUNTED;
 	}
+	return 0;
 }
 
 static int emit_limit(struct dump *dump, u32 limit, u64 value, u64 n, u32 uid)
@@ -253,9 +261,11 @@ int ck_dump_limits(struct dump *dump)
 	for (; !err && *limit < CAPKM_LIMITS; *limit += !err) {
 		if (!*limit || is_of_user(*limit))
 			continue;
-		n = used(dump, *limit);
-		err = emit_limit(dump, *limit, dump->domain->limit[*limit], n,
-				 CAPKM_NO_USER);
+		err = used(dump, *limit, &n);
+		if (!err)
+			err = emit_limit(dump, *limit,
+					 dump->domain->limit[*limit], n,
+					 CAPKM_NO_USER);
 	}
 	return err;
 }

@@ -31,6 +31,7 @@ static void client_add(struct capkm_session *s, struct client *c)
 	c->who.session = s->id;
 	link_add_tail(&c->sib, &s->clients);
 	s->clients_n++;
+	s->clients_all++;
 	if (!s->domain)
 		return;
 	s->domain->clients_n++;
@@ -47,6 +48,7 @@ static void client_free(struct client *c)
 	while (!link_empty(&c->devices))
 		ck_device_free(link_first(&c->devices, struct client_device, sib));
 	link_del(&c->sib);
+	c->session->clients_all--;
 	ck_who_put(&c->who);
 	host_free(c);
 }
@@ -93,6 +95,7 @@ static void detach(struct capkm_session *s, struct domain *d)
 		client_free(link_first(&s->clients, struct client, sib));
 	d->failure_readers -= s->wants_failures;
 	link_del(&s->sib);
+	ck_id_erase(&d->session_ids, &s->node);
 	d->sessions_n--;
 	d->members_changed++;
 	unlist = ck_domain_idle(d);
@@ -378,23 +381,13 @@ int ck_op_session_join(struct call *c)
 
 /* ---- what is told of it ---- */
 
-static u64 unconfirmed(const struct client *c)
-{
-	struct id_node *node;
-	u64 n = 0;
-
-	for (node = ck_id_first(&c->slots); node; node = ck_id_next(node))
-		n += container_of(node, struct slot, node)->unconfirmed_n;
-	return n;
-}
-
 static void count_client(const struct client *c,
 			 struct capkm_session_stats *stats)
 {
 	stats->scopes += c->scopes_n;
 	stats->windows += c->windows_n;
 	stats->graphs += c->graphs_n;
-	stats->unconfirmed += unconfirmed(c);
+	stats->unconfirmed += c->unconfirmed_n;
 }
 
 void capkm_session_stats(struct capkm_session *s,
@@ -443,7 +436,7 @@ void ck_client_fill(const struct client *c, struct capkm_client_view *v)
 	v->graphs = c->graphs_n;
 	v->devices = c->devices_n;
 	v->faulted = faulted(c);
-	v->unconfirmed = unconfirmed(c);
+	v->unconfirmed = c->unconfirmed_n;
 }
 
 void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v)

@@ -63,6 +63,7 @@ static void insert(struct claim *c)
 
 	host_assert_held(&b->domain->lock);
 	ck_range_insert(&b->claims, &c->span);
+	b->changes++;
 	b->domain->claims++;
 	if (c->state != CLAIM_FAILED)
 		b->dated++;
@@ -76,6 +77,7 @@ static void erase(struct claim *c)
 
 	host_assert_held(&b->domain->lock);
 	ck_range_erase(&b->claims, &c->span);
+	b->changes++;
 	b->domain->claims--;
 	if (c->state != CLAIM_FAILED)
 		b->dated--;
@@ -86,6 +88,7 @@ static void erase(struct claim *c)
 static void count_unconfirmed(const struct claim *c, int n)
 {
 	c->slot->unconfirmed_n += n;
+	c->slot->client->unconfirmed_n += n;
 	c->buffer->unconfirmed += n;
 	c->buffer->domain->unconfirmed += n;
 }
@@ -128,6 +131,9 @@ static void cut(struct claim *c, u64 start, u64 end, struct stock *st)
 {
 	struct buffer *b = c->buffer;
 
+	b->changes++;
+	if (c->state == CLAIM_FAILED || c->state == CLAIM_UNCONFIRMED)
+		c->carrier->failure->changes++;
 	if (c->span.end > end && c->span.start < start)
 		split(c, end, st);
 	if (c->span.start < start) {
@@ -346,6 +352,7 @@ void ck_taint_unconfirm(struct claim *c, struct slot *slot, u64 date,
 
 	link_del(&c->sib);
 	c->state = CLAIM_UNCONFIRMED;
+	b->changes++;
 	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
 	ck_range_set_date(&b->claims, &c->span, date);
 	list_unconfirmed(c, slot, date);
@@ -390,6 +397,7 @@ void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 		else
 			whole = c;
 	}
+	b->changes++;
 	ck_range_erase(&b->claims, &whole->span);
 	whole->span.start = 0;
 	whole->span.end = b->size;
@@ -455,6 +463,7 @@ void ck_taint_record(struct claim *c, struct window *w, u64 date)
 {
 	c->state = CLAIM_RECORDED;
 	c->window = w;
+	c->buffer->changes++;
 	ck_range_set_date(&c->buffer->claims, &c->span, date);
 	link_move_tail(&c->sib, &w->claims);
 }

@@ -30,6 +30,7 @@ const struct field window_fields[] = {
 	{ CAPKM_A_WINDOW_DEVICE,	FIELD_UUID,	"device" },
 	{ CAPKM_A_WINDOW_SLOT,		FIELD_NUMBER,	"slot" },
 	{ CAPKM_A_WINDOW_PID,		FIELD_NUMBER,	"pid" },
+	{ CAPKM_A_WINDOW_TID,		FIELD_NUMBER,	"tid" },
 	{ CAPKM_A_WINDOW_UID,		FIELD_NUMBER,	"uid" },
 	{ CAPKM_A_WINDOW_COMM,		FIELD_TEXT,	"comm" },
 	{ CAPKM_A_WINDOW_MODE,		FIELD_TEXT,	"mode" },
