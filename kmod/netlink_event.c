@@ -202,5 +202,5 @@ void host_event(u64 domain, const struct capkm_event *e,
 	list_for_each_entry(s, &subscribers, list)
 		send(s, skb ? skb_clone(skb, GFP_NOWAIT | __GFP_NOWARN) : NULL);
 	mutex_unlock(&subscribers_lock);
-	nlmsg_free(skb);
+	consume_skb(skb);
 }
