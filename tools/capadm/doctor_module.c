@@ -309,21 +309,36 @@ static bool no_headers(struct scene *s)
 	return true;
 }
 
+/* "DKMS make.log for capkm-0.1.0 for kernel 6.1.0-57-amd64 (x86_64)" */
+static bool is_log_of(const char *path, const char *release)
+{
+	char *line = read_line(path), *kernel = format(" kernel %s", release);
+	const char *at = line ? strstr(line, kernel) : NULL;
+	bool yes = at && strchr(" \t(", at[strlen(kernel)]);
+
+	free(kernel);
+	free(line);
+	return yes;
+}
+
 /* DKMS leaves the log of a failed build where it built; it begins with the kernel's name. */
 static bool dkms_failed(struct scene *s)
 {
-	char *log = s->file ? NULL : match("/var/lib/dkms/capkm/*/build/make.log");
-	char *line = log ? read_line(log) : NULL;
-	char *kernel = format(" kernel %s", s->release), *at = line ? strstr(line, kernel) : NULL;
-	bool failed = at && strchr(" \t(", at[strlen(kernel)]);
+	glob_t g = {};
+	bool failed = false;
+	size_t i;
 
-	if (failed)
-		found(s->d, WRONG, format("capkm is not installed for Linux %s: DKMS could not build "
-					  "it; its log is %s", s->release, log),
-		      format("grep -n -m 5 -iE 'error|failed' %s", log));
-	free(kernel);
-	free(line);
-	free(log);
+	if (s->file || glob("/var/lib/dkms/capkm/*/build/make.log", 0, NULL, &g))
+		return false;
+	for (i = 0; i < g.gl_pathc && !failed; i++) {
+		failed = is_log_of(g.gl_pathv[i], s->release);
+		if (failed)
+			found(s->d, WRONG, format("capkm is not installed for Linux %s: DKMS could not "
+						  "build it; its log is %s", s->release,
+						  g.gl_pathv[i]),
+			      format("grep -n -m 5 -iE 'error|failed' %s", g.gl_pathv[i]));
+	}
+	globfree(&g);
 	return failed;
 }
 

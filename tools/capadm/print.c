@@ -13,6 +13,7 @@
 #include <wchar.h>
 
 #include "capadm.h"
+#include "screen.h"
 
 static int status_of_trouble = EXIT_FAILED;
 
@@ -24,6 +25,7 @@ void set_status_of_trouble(int status)
 void *must(void *p)
 {
 	if (!p) {
+		screen_close();
 		fprintf(stderr, "capadm: out of memory\n");
 		exit(status_of_trouble);
 	}

@@ -136,6 +136,22 @@ has '^note +module +capkm [0-9.]+ is loaded, and 9.8.7 installed'
 has 'next: modprobe -r capkm && modprobe capkm '
 cp "$tmp/loaded.ko" "$file"
 
+# another module than the one that capadm and the library are of
+version=$(capadm version | sed -n 's/^capadm //p')
+other() {
+	run "$1" env LD_PRELOAD=/usr/lib/capkm-old/other_module.so OTHER_MODULE="$2" capadm doctor
+}
+other 0 '9.8.7 1 1'
+has "^note +tool +capadm $version and the module 9.8.7 differ, and understand each other\$"
+has "^note +library .*, version $version, and the module 9.8.7 differ, and understand"
+other 1 '9.8.7 99 99'
+has "^wrong +tool +capadm $version speaks ABI 1 to 1, the module 9.8.7 speaks 99 to 99: update capadm\$"
+has 'next: type -a capadm '
+has '^wrong +library .*does not work with the module 9.8.7'
+other 1 '0.0.1 0 0'
+has 'speaks 0 to 0: update the module$'
+has 'next: modinfo -F version capkm  # if that is newer: modprobe -r capkm && modprobe capkm$'
+
 run 1 env LD_LIBRARY_PATH=/usr/lib/capkm-old capadm doctor
 has '^wrong +library +/usr/lib/capkm-old/libcapkm.so.0, version 0.0.1, does not work'
 CAPKM_DEVICE=embedded: run 0 capadm doctor
@@ -203,6 +219,10 @@ echo "DKMS make.log for capkm-0.1.0 for kernel $(uname -r) (x86_64)" >"$log"
 run 1 capadm doctor
 has 'DKMS could not build it'
 has "next: grep -n -m 5 -iE 'error|failed' $log\$"
+mkdir -p /var/lib/dkms/capkm/0.2.0/build
+touch /var/lib/dkms/capkm/0.2.0/build/make.log
+run 1 capadm doctor
+has "its log is $log\$"
 echo "DKMS make.log for capkm-0.1.0 for kernel $(uname -r)-other (x86_64)" >"$log"
 run 1 capadm doctor
 has 'not installed for Linux'
