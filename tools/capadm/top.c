@@ -292,7 +292,10 @@ static int watch(const struct request *rq, uint64_t ns, uint64_t count, bool scr
 	return status;
 }
 
-/* An error is kept until the other screen, on which nobody would read it, has gone. */
+/*
+ * An error is kept until the other screen, on which nobody would read it, has gone. Who wants
+ * so many tables wants to have them, and not that they vanish with it.
+ */
 int cmd_top(const struct request *rq)
 {
 	struct request quiet = *rq;
@@ -304,7 +307,7 @@ int cmd_top(const struct request *rq)
 		status = option_count(rq, &count);
 	if (status)
 		return status;
-	if (rq->json || !screen_open())
+	if (rq->json || count || !screen_open())
 		return watch(rq, ns, count, false);
 	quiet.error = &error;
 	status = watch(&quiet, ns, count, true);
