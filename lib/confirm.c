@@ -135,7 +135,7 @@ int capkm_device_fault(struct capkm *c, const uint8_t device[16],
 	arg.text_uptr = uptr(k.text);
 	arg.text_len = capkm_cut(k.text, CAPKM_TEXT_MAX);
 	rc = capkm_do(c, nr, &arg, err, "%s", "");
-	if (!rc && clients)
+	if ((!rc || rc == -ENOMEM) && clients)
 		*clients = arg.out_clients;
 	return rc;
 }

@@ -143,7 +143,7 @@ static const struct meaning meanings[] = {
 	{ CAPKM_NR_GRAPH_UPDATE, EBUSY, "the graph is being replayed, or the driver has not closed the window" },
 	{ CAPKM_NR_DEVICE_FAULT, EPERM, "only an administrator (CAP_SYS_ADMIN in the initial user namespace) may" },
 	{ CAPKM_NR_DEVICE_FAULT, EINVAL, "the host is no device that is lost" },
-	{ CAPKM_NR_DEVICE_FAULT, ENOMEM, "out of memory; some domains may have been told, call it again" },
+	{ CAPKM_NR_DEVICE_FAULT, ENOMEM, "out of memory for some clients; all others have been told, call it again" },
 	{ CAPKM_NR_REFUSE, ENOENT, "no such stream" },
 	{ CAPKM_NR_REFUSE, EPERM, "the stream is another session's, or this process is not a client of the session" },
 	{ CAPKM_NR_REFUSE, EINVAL, "what must be one of CAPKM_REFUSE_*, claims are for CAPKM_REFUSE_WRITE only, and a slot must be below max_streams, and 0 without CAPKM_WHERE_SLOT" },

@@ -707,14 +707,14 @@ CAPKM_API int capkm_context_renew(struct capkm *c, const uint8_t device[16],
  * @c: handle, attached or not
  * @device: its UUID, not the host
  * @cause: code (the number of the Xid, say) and text, or NULL
- * @clients: clients for which it is a fault, or NULL
+ * @clients: clients for which it is a fault, or NULL; also set on -ENOMEM
  * @err: why not, or NULL
  *
  * For a monitor of the machine: needs an administrator (CAP_SYS_ADMIN in the
  * initial user namespace).
  *
- * Return: 0; -EPERM, -EINVAL (the host), -ENOMEM (some domains may have been
- * told; call it again)
+ * Return: 0; -EPERM, -EINVAL (the host), -ENOMEM (for some clients, all others have
+ * been told; call it again)
  */
 CAPKM_API int capkm_device_fault(struct capkm *c, const uint8_t device[16],
 				 const struct capkm_cause *cause,
