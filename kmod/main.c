@@ -45,7 +45,16 @@ LIMIT(queued_shared, QUEUED_SHARED,
 LIMIT(events, EVENTS, "events that a domain keeps for its readers");
 LIMIT(history, HISTORY, "closed windows that a domain remembers");
 LIMIT(reports, REPORTS, "failures of ended clients that a domain remembers");
-static_assert(CAPKM_LIMITS == CAPKM_LIMIT_REPORTS + 1);
+LIMIT(ledgers, LEDGERS, "ledgers of a domain");
+LIMIT(ledger_captures, LEDGER_CAPTURES,
+      "captures that a ledger is charged with in all");
+LIMIT(ledger_retained, LEDGER_RETAINED,
+      "retained bytes that a ledger is charged with in all");
+LIMIT(ledger_host, LEDGER_HOST,
+      "host bytes that a ledger is charged with in all");
+LIMIT(ledger_encoded, LEDGER_ENCODED,
+      "encoded bytes that a ledger is charged with in all");
+static_assert(CAPKM_LIMITS == CAPKM_LIMIT_LEDGER_ENCODED + 1);
 
 struct workqueue_struct *capkm_wq;
 

@@ -49,6 +49,19 @@
 	EM(CAPKM_KIND_IN_PROGRESS,	"in-progress")			\
 	EMe(CAPKM_KIND_STALE,		"stale")
 
+#define CAPKM_TRACE_AXES						\
+	EM(CAPKM_AXIS_NONE,		"none")				\
+	EM(CAPKM_AXIS_CAPTURES,		"captures")			\
+	EM(CAPKM_AXIS_RETAINED,		"retention")			\
+	EM(CAPKM_AXIS_HOST,		"host")				\
+	EMe(CAPKM_AXIS_ENCODED,		"encoded")
+
+#define CAPKM_TRACE_BOUNDS						\
+	EM(CAPKM_BOUND_NONE,		"none")				\
+	EM(CAPKM_BOUND_STEP,		"step")				\
+	EM(CAPKM_BOUND_TOTAL,		"total")			\
+	EMe(CAPKM_BOUND_DOMAIN,		"domain")
+
 /* What reads a format without the kernel's headers is told the values. */
 #undef EM
 #undef EMe
@@ -56,6 +69,8 @@
 #define EMe(value, name)	TRACE_DEFINE_ENUM(value);
 CAPKM_TRACE_STATES
 CAPKM_TRACE_KINDS
+CAPKM_TRACE_AXES
+CAPKM_TRACE_BOUNDS
 
 #undef EM
 #undef EMe
@@ -63,6 +78,8 @@ CAPKM_TRACE_KINDS
 #define EMe(value, name)	{ value, name }
 #define show_state(state)	__print_symbolic(state, CAPKM_TRACE_STATES)
 #define show_kind(kind)		__print_symbolic(kind, CAPKM_TRACE_KINDS)
+#define show_axis(axis)		__print_symbolic(axis, CAPKM_TRACE_AXES)
+#define show_bound(bound)	__print_symbolic(bound, CAPKM_TRACE_BOUNDS)
 
 /* In the initial namespace, like the pid that is common to all events. */
 #define capkm_trace_pid(who)						\
@@ -515,6 +532,100 @@ DECLARE_EVENT_CLASS(capkm_client,
 
 CAPKM_CLIENT_EVENT(capkm_client_join);
 CAPKM_CLIENT_EVENT(capkm_client_leave);
+
+/* ---- ledgers ---- */
+
+DECLARE_EVENT_CLASS(capkm_ledger,
+
+	TP_PROTO(const struct domain *d, const struct ledger *l),
+
+	TP_ARGS(d, l),
+
+	TP_STRUCT__entry(
+		__field(u64, domain)
+		__field(u64, ledger)
+		__field(u64, session)
+		__field(u64, parent)
+		__field(u64, steps)
+		__field(u64, reserved)
+		__field(u64, refused)
+		__field(u64, captures)
+		__field(u64, retained_bytes)
+		__field(u64, host_bytes)
+		__field(u64, encoded_bytes)
+		__array(char, label, CAPKM_LABEL_MAX + 1)
+	),
+
+	TP_fast_assign(
+		__entry->domain = d->id;
+		__entry->ledger = l->node.id;
+		__entry->session = l->holder ? l->holder->id : 0;
+		__entry->parent = l->parent;
+		__entry->steps = l->steps;
+		__entry->reserved = l->reserved;
+		__entry->refused = l->refused;
+		__entry->captures = l->total.captures;
+		__entry->retained_bytes = l->total.retained_bytes;
+		__entry->host_bytes = l->total.host_bytes;
+		__entry->encoded_bytes = l->total.encoded_bytes;
+		memcpy(__entry->label, l->label, sizeof(l->label));
+	),
+
+	TP_printk("domain=%llu ledger=%llu session=%llu parent=%llu steps=%llu reserved=%llu refused=%llu captures=%llu retained_bytes=%llu host_bytes=%llu encoded_bytes=%llu label=%s",
+		  __entry->domain, __entry->ledger, __entry->session,
+		  __entry->parent, __entry->steps, __entry->reserved,
+		  __entry->refused, __entry->captures,
+		  __entry->retained_bytes, __entry->host_bytes,
+		  __entry->encoded_bytes, __entry->label)
+);
+
+#define CAPKM_LEDGER_EVENT(name)					\
+	DEFINE_EVENT(capkm_ledger, name,				\
+		TP_PROTO(const struct domain *d, const struct ledger *l), \
+		TP_ARGS(d, l))
+
+CAPKM_LEDGER_EVENT(capkm_ledger_create);
+CAPKM_LEDGER_EVENT(capkm_ledger_step);
+CAPKM_LEDGER_EVENT(capkm_ledger_adopt);
+CAPKM_LEDGER_EVENT(capkm_ledger_destroy);
+
+TRACE_EVENT(capkm_ledger_reserve,
+
+	TP_PROTO(const struct domain *d, const struct ledger *l, u64 session,
+		 const struct capkm_usage *u, u32 axis, u32 bound),
+
+	TP_ARGS(d, l, session, u, axis, bound),
+
+	TP_STRUCT__entry(
+		__field(u64, domain)
+		__field(u64, ledger)
+		__field(u64, session)
+		__field(u64, captures)
+		__field(u64, retained_bytes)
+		__field(u64, host_bytes)
+		__field(u64, encoded_bytes)
+		__field(u32, axis)
+		__field(u32, bound)
+	),
+
+	TP_fast_assign(
+		__entry->domain = d->id;
+		__entry->ledger = l->node.id;
+		__entry->session = session;
+		__entry->captures = u->captures;
+		__entry->retained_bytes = u->retained_bytes;
+		__entry->host_bytes = u->host_bytes;
+		__entry->encoded_bytes = u->encoded_bytes;
+		__entry->axis = axis;
+		__entry->bound = bound;
+	),
+
+	TP_printk("domain=%llu ledger=%llu session=%llu captures=%llu retained_bytes=%llu host_bytes=%llu encoded_bytes=%llu axis=%s bound=%s",
+		  __entry->domain, __entry->ledger, __entry->session,
+		  __entry->captures, __entry->retained_bytes,
+		  __entry->host_bytes, __entry->encoded_bytes,
+		  show_axis(__entry->axis), show_bound(__entry->bound))
+);
 
 #endif /* CAPKM_TRACE_H */
 

@@ -702,7 +702,88 @@ AT(capkm_refuse, out_state, 84);
 AT(capkm_refuse, out_window, 88);
 AT(capkm_refuse, out_failure, 96);
 
-SIZE(capkm_event, 112);
+SIZE(capkm_usage, 32);
+AT(capkm_usage, captures, 0);
+AT(capkm_usage, retained_bytes, 8);
+AT(capkm_usage, host_bytes, 16);
+AT(capkm_usage, encoded_bytes, 24);
+
+SIZE(capkm_ledger_create, 136);
+AT(capkm_ledger_create, size, 0);
+AT(capkm_ledger_create, flags, 4);
+AT(capkm_ledger_create, per_step, 8);
+AT(capkm_ledger_create, cumulative, 40);
+AT(capkm_ledger_create, inherited, 72);
+AT(capkm_ledger_create, label_uptr, 104);
+AT(capkm_ledger_create, label_len, 112);
+AT(capkm_ledger_create, on_limit, 116);
+AT(capkm_ledger_create, out_limit, 120);
+AT(capkm_ledger_create, __reserved, 124);
+AT(capkm_ledger_create, out_ledger, 128);
+
+SIZE(capkm_ledger_begin_step, 24);
+AT(capkm_ledger_begin_step, size, 0);
+AT(capkm_ledger_begin_step, flags, 4);
+AT(capkm_ledger_begin_step, ledger, 8);
+AT(capkm_ledger_begin_step, out_steps, 16);
+
+SIZE(capkm_ledger_reserve, 80);
+AT(capkm_ledger_reserve, size, 0);
+AT(capkm_ledger_reserve, flags, 4);
+AT(capkm_ledger_reserve, ledger, 8);
+AT(capkm_ledger_reserve, usage, 16);
+AT(capkm_ledger_reserve, out_result, 48);
+AT(capkm_ledger_reserve, out_axis, 52);
+AT(capkm_ledger_reserve, out_bound, 56);
+AT(capkm_ledger_reserve, __reserved, 60);
+AT(capkm_ledger_reserve, out_used, 64);
+AT(capkm_ledger_reserve, out_most, 72);
+
+SIZE(capkm_ledger_query, 304);
+AT(capkm_ledger_query, size, 0);
+AT(capkm_ledger_query, flags, 4);
+AT(capkm_ledger_query, ledger, 8);
+AT(capkm_ledger_query, out_ledger, 16);
+AT(capkm_ledger_query, out_holder, 24);
+AT(capkm_ledger_query, out_parent, 32);
+AT(capkm_ledger_query, out_flags, 40);
+AT(capkm_ledger_query, out_on_limit, 44);
+AT(capkm_ledger_query, out_per_step, 48);
+AT(capkm_ledger_query, out_cumulative, 80);
+AT(capkm_ledger_query, out_inherited, 112);
+AT(capkm_ledger_query, out_step, 144);
+AT(capkm_ledger_query, out_total, 176);
+AT(capkm_ledger_query, out_steps, 208);
+AT(capkm_ledger_query, out_reserved, 216);
+AT(capkm_ledger_query, out_refused, 224);
+AT(capkm_ledger_query, out_created_ns, 232);
+AT(capkm_ledger_query, out_label, 240);
+
+SIZE(capkm_ledger_fork, 144);
+AT(capkm_ledger_fork, size, 0);
+AT(capkm_ledger_fork, flags, 4);
+AT(capkm_ledger_fork, ledger, 8);
+AT(capkm_ledger_fork, per_step, 16);
+AT(capkm_ledger_fork, cumulative, 48);
+AT(capkm_ledger_fork, label_uptr, 80);
+AT(capkm_ledger_fork, label_len, 88);
+AT(capkm_ledger_fork, on_limit, 92);
+AT(capkm_ledger_fork, out_limit, 96);
+AT(capkm_ledger_fork, __reserved, 100);
+AT(capkm_ledger_fork, out_ledger, 104);
+AT(capkm_ledger_fork, out_inherited, 112);
+
+SIZE(capkm_ledger_adopt, 16);
+AT(capkm_ledger_adopt, size, 0);
+AT(capkm_ledger_adopt, flags, 4);
+AT(capkm_ledger_adopt, ledger, 8);
+
+SIZE(capkm_ledger_destroy, 16);
+AT(capkm_ledger_destroy, size, 0);
+AT(capkm_ledger_destroy, flags, 4);
+AT(capkm_ledger_destroy, ledger, 8);
+
+SIZE(capkm_event, 128);
 AT(capkm_event, size, 0);
 AT(capkm_event, type, 4);
 AT(capkm_event, number, 8);
@@ -718,3 +799,6 @@ AT(capkm_event, count, 80);
 AT(capkm_event, kind, 88);
 AT(capkm_event, pid, 92);
 AT(capkm_event, device, 96);
+AT(capkm_event, ledger, 112);
+AT(capkm_event, axis, 120);
+AT(capkm_event, bound, 124);

@@ -55,6 +55,13 @@ static const char *const op_names[] = {
 	[CAPKM_NR_GRAPH_UPDATE] = "graph_update",
 	[CAPKM_NR_DEVICE_FAULT] = "device_fault",
 	[CAPKM_NR_REFUSE] = "refuse",
+	[CAPKM_NR_LEDGER_CREATE] = "ledger_create",
+	[CAPKM_NR_LEDGER_BEGIN_STEP] = "ledger_begin_step",
+	[CAPKM_NR_LEDGER_RESERVE] = "ledger_reserve",
+	[CAPKM_NR_LEDGER_QUERY] = "ledger_query",
+	[CAPKM_NR_LEDGER_FORK] = "ledger_fork",
+	[CAPKM_NR_LEDGER_ADOPT] = "ledger_adopt",
+	[CAPKM_NR_LEDGER_DESTROY] = "ledger_destroy",
 };
 
 struct meaning {
@@ -147,6 +154,18 @@ static const struct meaning meanings[] = {
 	{ CAPKM_NR_REFUSE, ENOENT, "no such stream" },
 	{ CAPKM_NR_REFUSE, EPERM, "the stream is another session's, or this process is not a client of the session" },
 	{ CAPKM_NR_REFUSE, EINVAL, "what must be one of CAPKM_REFUSE_*, claims are for CAPKM_REFUSE_WRITE only, and a slot must be below max_streams, and 0 without CAPKM_WHERE_SLOT" },
+	{ CAPKM_NR_LEDGER_CREATE, EINVAL, "on_limit must be one of CAPKM_ON_LIMIT_*" },
+	{ CAPKM_NR_LEDGER_CREATE, EPERM, "CAPKM_LEDGER_F_DOMAIN is for the domain's owner, or this process is not a client of the session" },
+	{ CAPKM_NR_LEDGER_CREATE, EEXIST, "the domain has a ledger of its own already" },
+	{ CAPKM_NR_LEDGER_BEGIN_STEP, EPERM, "another session holds it, or none: then its domain's owner can adopt it" },
+	{ CAPKM_NR_LEDGER_RESERVE, EPERM, "another session holds it, or none, and it is not one of CAPKM_LEDGER_F_SHARED" },
+	{ CAPKM_NR_LEDGER_RESERVE, EOVERFLOW, "what is charged already and this do not fit into 64 bits" },
+	{ CAPKM_NR_LEDGER_FORK, EINVAL, "on_limit must be one of CAPKM_ON_LIMIT_*" },
+	{ CAPKM_NR_LEDGER_FORK, EPERM, "another session holds it, or none, or CAPKM_LEDGER_F_DOMAIN is for the domain's owner" },
+	{ CAPKM_NR_LEDGER_FORK, EEXIST, "the domain has a ledger of its own already" },
+	{ CAPKM_NR_LEDGER_ADOPT, EPERM, "only the domain's owner may" },
+	{ CAPKM_NR_LEDGER_ADOPT, EBUSY, "another session holds it, and a process of that lives" },
+	{ CAPKM_NR_LEDGER_DESTROY, EPERM, "another session holds it, or none: then its domain's owner can adopt it" },
 };
 
 /* What an errno means for every operation, see linux/capkm.h. */
@@ -194,6 +213,8 @@ static const uint16_t limits[] = {
 	LIMIT(SESSION_JOIN, session_join),
 	LIMIT(WINDOW_JOIN, window_join),
 	LIMIT(REFUSE, refuse),
+	LIMIT(LEDGER_CREATE, ledger_create),
+	LIMIT(LEDGER_FORK, ledger_fork),
 };
 
 uint32_t capkm_limit_of(unsigned int nr, int rc, const void *arg)
@@ -246,8 +267,12 @@ static void add_limit(struct text *t, const struct capkm *c, unsigned int nr,
 	uint64_t value;
 
 	capkm_text_add(t, "limit '%s'", capkm_limit_name(limit));
-	/* The domain that could not be entered may have another one. */
-	if (nr != CAPKM_NR_DOMAIN_ATTACH && !capkm_find_limit(c, limit, &value))
+	/*
+	 * The domain that could not be entered may have another one, and a ledger
+	 * lower ones of its own.
+	 */
+	if (nr != CAPKM_NR_DOMAIN_ATTACH && limit < CAPKM_LIMIT_LEDGER_CAPTURES &&
+	    !capkm_find_limit(c, limit, &value))
 		capkm_text_add(t, " (%" PRIu64 ")", value);
 	if (rc == -EINVAL)
 		capkm_text_add(t, " cannot be given to a domain, or not so");

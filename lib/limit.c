@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+static const char its_own[] = "one that it was created with, or an administrator's";
+
 static const struct {
 	const char *name;
 	const char *advice;		/* when it is reached */
@@ -31,6 +33,11 @@ static const struct {
 	[CAPKM_LIMIT_EVENTS] = { "events of a domain", NULL },
 	[CAPKM_LIMIT_HISTORY] = { "remembered windows of a domain", NULL },
 	[CAPKM_LIMIT_REPORTS] = { "remembered failures of a domain", NULL },
+	[CAPKM_LIMIT_LEDGERS] = { "ledgers of a domain", "destroy some; adopt those that nobody holds" },
+	[CAPKM_LIMIT_LEDGER_CAPTURES] = { "captures of a ledger", its_own },
+	[CAPKM_LIMIT_LEDGER_RETAINED] = { "retained bytes of a ledger", its_own },
+	[CAPKM_LIMIT_LEDGER_HOST] = { "host bytes of a ledger", its_own },
+	[CAPKM_LIMIT_LEDGER_ENCODED] = { "encoded bytes of a ledger", its_own },
 };
 
 const char *capkm_limit_name(uint32_t limit)

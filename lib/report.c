@@ -89,6 +89,7 @@ const char *capkm_event_name(uint32_t event_type)
 		[CAPKM_EVENT_CONTEXT_RENEWED] = "context renewed",
 		[CAPKM_EVENT_FAILURE_MINTED] = "failure minted",
 		[CAPKM_EVENT_FAILURE_PRUNED] = "failure pruned",
+		[CAPKM_EVENT_LEDGER_REFUSED] = "ledger refused",
 	};
 
 	return NAME(names, event_type);

@@ -1688,6 +1688,11 @@ static const struct {
 	{ "unconfirmed", CAPKM_LIMIT_UNCONFIRMED }, { "queued", CAPKM_LIMIT_QUEUED },
 	{ "queued_shared", CAPKM_LIMIT_QUEUED_SHARED }, { "events", CAPKM_LIMIT_EVENTS },
 	{ "history", CAPKM_LIMIT_HISTORY }, { "reports", CAPKM_LIMIT_REPORTS },
+	{ "ledgers", CAPKM_LIMIT_LEDGERS },
+	{ "ledger_captures", CAPKM_LIMIT_LEDGER_CAPTURES },
+	{ "ledger_retained", CAPKM_LIMIT_LEDGER_RETAINED },
+	{ "ledger_host", CAPKM_LIMIT_LEDGER_HOST },
+	{ "ledger_encoded", CAPKM_LIMIT_LEDGER_ENCODED },
 };
 
 static u_int64_t parameter(const char *name)

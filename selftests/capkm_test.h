@@ -567,6 +567,53 @@ static const struct t_op t_ops[] T_UNUSED = {
 		},
 		.known_flags = CAPKM_PLACE_F_SLOT,
 	},
+	[CAPKM_NR_LEDGER_CREATE] = {
+		"LEDGER_CREATE", sizeof(T_S(ledger_create)),
+		.outs = { T_O(ledger_create, out_ledger) },
+		.limit = T_O(ledger_create, out_limit),
+		.reserved = { T_O(ledger_create, __reserved) },
+		.arrays = { T_IN(ledger_create, label, char) },
+		.known_flags = CAPKM_LEDGER_F_ALL,
+	},
+	[CAPKM_NR_LEDGER_BEGIN_STEP] = {
+		"LEDGER_BEGIN_STEP", sizeof(T_S(ledger_begin_step)),
+		.outs = { T_O(ledger_begin_step, out_steps) },
+	},
+	[CAPKM_NR_LEDGER_RESERVE] = {
+		"LEDGER_RESERVE", sizeof(T_S(ledger_reserve)),
+		.outs = {
+			T_O(ledger_reserve, out_result), T_O(ledger_reserve, out_axis),
+			T_O(ledger_reserve, out_bound), T_O(ledger_reserve, out_used),
+			T_O(ledger_reserve, out_most),
+		},
+		.reserved = { T_O(ledger_reserve, __reserved) },
+	},
+	[CAPKM_NR_LEDGER_QUERY] = {
+		"LEDGER_QUERY", sizeof(T_S(ledger_query)),
+		.outs = {
+			T_O(ledger_query, out_ledger), T_O(ledger_query, out_holder),
+			T_O(ledger_query, out_parent), T_O(ledger_query, out_flags),
+			T_O(ledger_query, out_on_limit), T_O(ledger_query, out_per_step),
+			T_O(ledger_query, out_cumulative),
+			T_O(ledger_query, out_inherited), T_O(ledger_query, out_step),
+			T_O(ledger_query, out_total), T_O(ledger_query, out_steps),
+			T_O(ledger_query, out_reserved), T_O(ledger_query, out_refused),
+			T_O(ledger_query, out_created_ns), T_O(ledger_query, out_label),
+		},
+		.known_flags = CAPKM_LEDGER_QUERY_F_ALL,
+	},
+	[CAPKM_NR_LEDGER_FORK] = {
+		"LEDGER_FORK", sizeof(T_S(ledger_fork)),
+		.outs = {
+			T_O(ledger_fork, out_ledger), T_O(ledger_fork, out_inherited),
+		},
+		.limit = T_O(ledger_fork, out_limit),
+		.reserved = { T_O(ledger_fork, __reserved) },
+		.arrays = { T_IN(ledger_fork, label, char) },
+		.known_flags = CAPKM_LEDGER_F_ALL,
+	},
+	[CAPKM_NR_LEDGER_ADOPT] = { "LEDGER_ADOPT", sizeof(T_S(ledger_adopt)) },
+	[CAPKM_NR_LEDGER_DESTROY] = { "LEDGER_DESTROY", sizeof(T_S(ledger_destroy)) },
 	[CAPKM_NR_WINDOW_LIST] = {
 		"WINDOW_LIST", sizeof(T_S(window_list)),
 		.outs = {
@@ -2333,6 +2380,89 @@ static T_UNUSED struct t_failure t_failure_(struct cl *cl, u_int64_t failure,
 	return f;
 }
 
+/* ----------------------------------------------------------------- ledgers */
+
+/* The same on each axis. */
+static T_UNUSED struct capkm_usage t_usage(u_int64_t n)
+{
+	return (struct capkm_usage){ n, n, n, n };
+}
+
+/* A ledger with the same limit for a step and in all, and on each axis. */
+static T_UNUSED u_int64_t t_ledger(struct cl *cl, unsigned int flags, u_int64_t most,
+				   unsigned int on_limit)
+{
+	struct capkm_ledger_create a = {
+		.flags = flags, .per_step = t_usage(most), .cumulative = t_usage(most),
+		.on_limit = on_limit,
+	};
+	int rc = t_call(cl, CAPKM_NR_LEDGER_CREATE, &a);
+
+	if (rc)
+		t_die("LEDGER_CREATE: %d", rc);
+	return a.out_ledger;
+}
+
+struct t_reserve {
+	int rc;
+	struct capkm_ledger_reserve a;
+};
+
+static T_UNUSED struct t_reserve t_reserve(struct cl *cl, u_int64_t ledger,
+					   struct capkm_usage u)
+{
+	struct t_reserve r = { .a = { .ledger = ledger, .usage = u } };
+
+	r.rc = t_call(cl, CAPKM_NR_LEDGER_RESERVE, &r.a);
+	return r;
+}
+
+/* On each axis; there is room. */
+#define t_charge(cl, ledger, n) (T_AT, t_charge_(cl, ledger, n))
+static T_UNUSED void t_charge_(struct cl *cl, u_int64_t ledger, u_int64_t n)
+{
+	struct t_reserve r = t_reserve(cl, ledger, t_usage(n));
+
+	if (r.rc || r.a.out_result != CAPKM_CLEAN)
+		t_die("LEDGER_RESERVE: %d, result %u", r.rc, r.a.out_result);
+}
+
+#define t_step(cl, ledger) (T_AT, t_step_(cl, ledger))
+static T_UNUSED u_int64_t t_step_(struct cl *cl, u_int64_t ledger)
+{
+	struct capkm_ledger_begin_step a = { .ledger = ledger };
+	int rc = t_call(cl, CAPKM_NR_LEDGER_BEGIN_STEP, &a);
+
+	if (rc)
+		t_die("LEDGER_BEGIN_STEP: %d", rc);
+	return a.out_steps;
+}
+
+#define t_ledger_query(cl, ledger) (T_AT, t_ledger_query_(cl, ledger))
+static T_UNUSED struct capkm_ledger_query t_ledger_query_(struct cl *cl, u_int64_t ledger)
+{
+	struct capkm_ledger_query q = { .ledger = ledger };
+	int rc = t_call(cl, CAPKM_NR_LEDGER_QUERY, &q);
+
+	if (rc)
+		t_die("LEDGER_QUERY: %d", rc);
+	return q;
+}
+
+static T_UNUSED int t_adopt(struct cl *cl, u_int64_t ledger)
+{
+	struct capkm_ledger_adopt a = { .ledger = ledger };
+
+	return t_call(cl, CAPKM_NR_LEDGER_ADOPT, &a);
+}
+
+static T_UNUSED int t_ledger_destroy(struct cl *cl, u_int64_t ledger)
+{
+	struct capkm_ledger_destroy a = { .ledger = ledger };
+
+	return t_call(cl, CAPKM_NR_LEDGER_DESTROY, &a);
+}
+
 /* --------------------------------------------------------------- whole state */
 
 /*
@@ -2375,6 +2505,31 @@ static T_UNUSED void t_dump_slot(FILE *f, struct cl *cl, u_int64_t id)
 		x.left, x.dropped);
 	for (unsigned int i = 0; i < x.reports; i++)
 		t_dump_report(f, &x.r[i]);
+}
+
+static T_UNUSED void t_dump_usage(FILE *f, const char *what, struct capkm_usage u)
+{
+	fprintf(f, " %s %llu/%llu/%llu/%llu", what, u.captures, u.retained_bytes,
+		u.host_bytes, u.encoded_bytes);
+}
+
+static T_UNUSED void t_dump_ledgers(FILE *f, struct cl *cl)
+{
+	struct capkm_ledger_query q = { .flags = CAPKM_LEDGER_QUERY_F_NEXT };
+
+	for (; !t_call(cl, CAPKM_NR_LEDGER_QUERY, &q); q.ledger = q.out_ledger + 1) {
+		fprintf(f, "ledger %llu: holder %llu parent %llu flags %u on limit %u "
+			"steps %llu reserved %llu refused %llu label %s", q.out_ledger,
+			q.out_holder, q.out_parent, q.out_flags, q.out_on_limit,
+			q.out_steps, q.out_reserved, q.out_refused,
+			(char *)q.out_label);
+		t_dump_usage(f, "per step", q.out_per_step);
+		t_dump_usage(f, "cumulative", q.out_cumulative);
+		t_dump_usage(f, "inherited", q.out_inherited);
+		t_dump_usage(f, "step", q.out_step);
+		t_dump_usage(f, "total", q.out_total);
+		fprintf(f, "\n");
+	}
 }
 
 static T_UNUSED char *t_dump(struct cl *cl)
@@ -2495,6 +2650,7 @@ static T_UNUSED char *t_dump(struct cl *cl)
 		if (id <= 4)
 			t_dump_slot(f, cl, T_GPU(1) | id);
 	}
+	t_dump_ledgers(f, cl);
 	fclose(f);
 	return text;
 }

@@ -2263,7 +2263,7 @@ TEST(limit_values)
 	ASSERT_EQ(v[CAPKM_LIMIT_SESSIONS - 1].value, usual);
 	ASSERT_LT(1, usual);
 	REFUSED(-EINVAL, capkm_limit(c, CAPKM_LIMITS, &value, &err));
-	BEGINS(err.text, "limit: 23 ");
+	BEGINS(err.text, "limit: 28 ");
 	OK(capkm_domain_create(c, NULL, &o, &err));
 	OK(capkm_limit(c, CAPKM_LIMIT_SESSIONS, &value, &err));
 	ASSERT_EQ(1, value);

@@ -160,6 +160,7 @@ static void clear(struct domain *d)
 	while ((node = ck_id_first(&d->windows)))
 		ck_window_close(d, container_of(node, struct window, node),
 				CAPKM_WINDOW_REFUSED, NULL);
+	ck_ledgers_free(d);
 	drop_history(d, 0);
 	drop_reports(d, 0);
 	host_wake(&d->waitq);
@@ -215,7 +216,7 @@ bool ck_domain_idle(struct domain *d)
 {
 	if (d->sessions_n || d->persistent)
 		return false;
-	if (!d->orphans && !d->reports_n) {
+	if (!d->orphans && !d->reports_n && !d->ledgers.count) {
 		d->dead = true;		/* nobody attaches in between */
 		return true;
 	}

@@ -49,6 +49,9 @@ static void fill(struct capkm_event *data, const struct domain *d, u32 type,
 	data->graph = of->graph;
 	data->count = of->count;
 	data->kind = of->kind;
+	data->ledger = of->ledger;
+	data->axis = of->axis;
+	data->bound = of->bound;
 	if (of->device)
 		memcpy(data->device, of->device, sizeof(data->device));
 	if (of->failure) {

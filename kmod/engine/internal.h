@@ -24,6 +24,7 @@ struct client_device;
 struct domain;
 struct failure;
 struct graph;
+struct ledger;
 struct scope;
 struct slot;
 struct window;
@@ -401,8 +402,9 @@ struct domain {
 	u64 limit[CAPKM_LIMITS];
 	u64 sequence;			/* the clock of bytes.rst */
 	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
-	    next_failure, next_client;
-	struct id_map buffers, windows, scopes, graphs, failures, streams;
+	    next_failure, next_client, next_ledger;
+	struct id_map buffers, windows, scopes, graphs, failures, streams, ledgers;
+	struct ledger *ledger;		/* for what windows retain, or NULL */
 	u64 stamp;			/* of the last check */
 	u64 claims;
 	u64 paid;			/* claims in the stocks of open scopes, replays */
@@ -444,6 +446,7 @@ struct capkm_session {
 	struct id_map holds;
 	struct link streams;
 	u64 streams_n;
+	struct link ledgers;		/* that it holds */
 	struct link clients;		/* attach_lock, and the domain's once it has one */
 	u32 clients_n;			/* living */
 	u32 clients_all;		/* those that have ended and are kept, too */
@@ -628,6 +631,21 @@ struct graph {
 	struct failure *failure;	/* of the replay; pinned */
 	struct stock stock;		/* what a failing replay needs */
 	u64 replays, failed_replays, updates, failed_updates;
+};
+
+struct ledger {
+	struct id_node node;		/* domain->ledgers */
+	struct link sib;		/* holder->ledgers */
+	struct capkm_session *holder;	/* NULL once it has gone */
+	u64 parent;			/* that it was forked from, or 0 */
+	u32 flags;			/* CAPKM_LEDGER_F_* */
+	u32 on_limit;
+	struct capkm_usage per_step, cumulative, inherited;
+	struct capkm_usage step, total;	/* never above their limits, but see ledger.c */
+	u64 steps, reserved, refused;
+	bool told;			/* readers know of a refusal in this step */
+	u64 created_ns;
+	char label[CAPKM_LABEL_MAX + 1];
 };
 
 /* Every change begins with one, so this is where the lock is asserted. */
@@ -847,6 +865,16 @@ struct graph *ck_graph_seeing(const struct target *t, u64 *start, u64 *end);
 /* The last begin or end of a replay of any graph that writes to @b. */
 u64 ck_graph_touched(const struct buffer *b);
 
+/* ---- ledgers ---- */
+
+/* Charges the domain's ledger, if there is one, with what a window retains. */
+int ck_ledger_retain(struct call *c, u64 bytes);
+/* What it was charged with on the axis of a CAPKM_LIMIT_LEDGER_*. */
+u64 ck_ledger_charged(const struct ledger *l, u32 limit);
+/* Nobody holds those of the session any more. */
+void ck_ledgers_leave(struct capkm_session *s);
+void ck_ledgers_free(struct domain *d);
+
 /* ---- events ---- */
 
 struct event_of {
@@ -854,8 +882,8 @@ struct event_of {
 	const struct window *window;
 	const struct failure *failure;
 	const u8 *device;
-	u64 graph, count;
-	u32 kind;
+	u64 graph, count, ledger;
+	u32 kind, axis, bound;
 };
 
 int ck_events_init(struct domain *d);
@@ -925,7 +953,10 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 	op(session_join) op(stream_destroy) op(stream_confirm)		\
 	op(stream_fault) op(stream_flush) op(context_renew)		\
 	op(window_join) op(window_wait) op(graph_update)		\
-	op(device_fault) op(refuse)
+	op(device_fault) op(refuse)					\
+	op(ledger_create) op(ledger_begin_step) op(ledger_reserve)	\
+	op(ledger_query) op(ledger_fork) op(ledger_adopt)		\
+	op(ledger_destroy)
 
 #define CAPKM_DECLARE_OP(name) int ck_op_##name(struct call *c);
 CAPKM_OPS(CAPKM_DECLARE_OP)

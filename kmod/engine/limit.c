@@ -25,6 +25,11 @@ u64 capkm_limits[CAPKM_LIMITS] = {
 	[CAPKM_LIMIT_EVENTS]		= 256,
 	[CAPKM_LIMIT_HISTORY]		= 64,
 	[CAPKM_LIMIT_REPORTS]		= 64,
+	[CAPKM_LIMIT_LEDGERS]		= 1024,
+	[CAPKM_LIMIT_LEDGER_CAPTURES]	= U64_MAX,
+	[CAPKM_LIMIT_LEDGER_RETAINED]	= U64_MAX,
+	[CAPKM_LIMIT_LEDGER_HOST]	= U64_MAX,
+	[CAPKM_LIMIT_LEDGER_ENCODED]	= U64_MAX,
 };
 
 u64 ck_limit_default(u32 limit)
@@ -39,6 +44,7 @@ int ck_limit_reached(struct call *c, u32 limit)
 	case CAPKM_LIMIT_SESSIONS:
 	case CAPKM_LIMIT_RANGES:
 	case CAPKM_LIMIT_OPEN_WINDOWS:
+	case CAPKM_LIMIT_LEDGERS:
 		return -ENOSPC;		/* the domain's */
 	default:
 		return -EDQUOT;
@@ -210,6 +216,25 @@ static int most(struct dump *dump, u32 limit, u64 *n)
 	return 0;
 }
 
+/* The same of ledgers. */
+static int most_charged(struct dump *dump, u32 limit, u64 *n)
+{
+	struct id_node *node;
+	u64 id = 0;
+	int err;
+
+	*n = 0;
+	while ((node = ck_id_from(&dump->domain->ledgers, id))) {
+		*n = max(*n, ck_ledger_charged(container_of(node, struct ledger,
+							    node), limit));
+		id = node->id + 1;
+		err = ck_dump_breathe(dump, 0);
+		if (err < 0)
+			return err;
+	}
+	return 0;
+}
+
 static int used(struct dump *dump, u32 limit, u64 *n)
 {
 	const struct domain *d = dump->domain;
@@ -233,6 +258,14 @@ static int used(struct dump *dump, u32 limit, u64 *n)
 	case CAPKM_LIMIT_REPORTS:
 		*n = d->reports_n;
 		break;
+	case CAPKM_LIMIT_LEDGERS:
+		*n = d->ledgers.count;
+		break;
+	case CAPKM_LIMIT_LEDGER_CAPTURES:
+	case CAPKM_LIMIT_LEDGER_RETAINED:
+	case CAPKM_LIMIT_LEDGER_HOST:
+	case CAPKM_LIMIT_LEDGER_ENCODED:
+		return most_charged(dump, limit, n);
 	default:
 		if (holders[limit].session || holders[limit].client)
 			return most(dump, limit, n);

@@ -318,6 +318,8 @@ int ck_op_window_retain(struct call *c)
 	if (!err)
 		err = ck_limit(c, c->domain, CAPKM_LIMIT_RETAINED,
 			       w->retained_n);
+	if (!err)
+		err = ck_ledger_retain(c, data->bytes);
 	if (err) {
 		host_free(r);
 		return err;

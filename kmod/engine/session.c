@@ -67,6 +67,7 @@ int capkm_session_open(const struct capkm_caller *who,
 	link_init(&s->sib);
 	link_init(&s->clients);
 	link_init(&s->streams);
+	link_init(&s->ledgers);
 	ck_stock_init(&s->stock);
 	client_add(s, c);
 	*out = s;
@@ -85,6 +86,7 @@ static void detach(struct capkm_session *s, struct domain *d)
 	link_for_each(l, &s->clients)
 		ck_client_end(link_entry(l, struct client, sib));
 	ck_session_drop_holds(s);
+	ck_ledgers_leave(s);
 	while (!link_empty(&s->streams)) {
 		stream = link_first(&s->streams, struct stream, sib);
 		link_del(&stream->sib);

@@ -111,7 +111,8 @@ limits=$(sed -n '/^enum capkm_limit /,/^}/s/^\tCAPKM_LIMIT_\([A-Z_]*\)[ \t]*= [0
 for limit in $limits; do
 	grep -qE "^LIMIT\\(${limit,,}, $limit," kmod/main.c ||
 		wrong "kmod/main.c has no parameter for CAPKM_LIMIT_$limit"
-	value=$(sed -n "s/^\t\[CAPKM_LIMIT_$limit\][ \t]*= \([0-9]*\),/\1/p" kmod/engine/limit.c)
+	value=$(sed -n "s/^\t\[CAPKM_LIMIT_$limit\][ \t]*= \([0-9A-Z_]*\),/\1/p" kmod/engine/limit.c)
+	[ "$value" != U64_MAX ] || value=none
 	for page in "$manual:\`\`CAPKM_LIMIT_$limit\`\`  *" "$guide:"; do
 		grep -qE "^${page#*:}\`\`max_${limit,,}\`\` +$value  " "${page%%:*}" ||
 			wrong "${page%%:*} has no row on max_${limit,,}, $value (CAPKM_LIMIT_$limit)"

@@ -3,8 +3,8 @@
  * The ioctl ABI of /dev/capkm.
  *
  * Changelog, by ABI version:
- *  1  INFO to REFUSE, WINDOW_LIST, and the events that read() gives. The other
- *     numbers of enum capkm_nr are reserved and answer -ENOTTY.
+ *  1  INFO to LEDGER_DESTROY, WINDOW_LIST, and the events that read() gives. The
+ *     other numbers of enum capkm_nr are reserved and answer -ENOTTY.
  */
 #ifndef _UAPI_LINUX_CAPKM_H
 #define _UAPI_LINUX_CAPKM_H
@@ -119,8 +119,6 @@ enum capkm_nr {
 	CAPKM_NR_GRAPH_UPDATE		= 0x2b,
 	CAPKM_NR_DEVICE_FAULT		= 0x2c,
 	CAPKM_NR_REFUSE			= 0x2d,
-	CAPKM_NR_WINDOW_LIST		= 0x36,
-	/* reserved: */
 	CAPKM_NR_LEDGER_CREATE		= 0x2e,
 	CAPKM_NR_LEDGER_BEGIN_STEP	= 0x2f,
 	CAPKM_NR_LEDGER_RESERVE		= 0x30,
@@ -128,6 +126,8 @@ enum capkm_nr {
 	CAPKM_NR_LEDGER_FORK		= 0x32,
 	CAPKM_NR_LEDGER_ADOPT		= 0x33,
 	CAPKM_NR_LEDGER_DESTROY		= 0x34,
+	CAPKM_NR_WINDOW_LIST		= 0x36,
+	/* reserved: */
 	CAPKM_NR_SUBMIT			= 0x35,
 };
 
@@ -143,13 +143,15 @@ enum capkm_nr {
 /**
  * enum capkm_result - the answer to a question (``out_result``)
  * @CAPKM_CLEAN: CHECK: every byte was last written by work that succeeded.
- *	SCOPE_ENTER, GRAPH_REPLAY_BEGIN: entered. WINDOW_SEAL: sealed
+ *	SCOPE_ENTER, GRAPH_REPLAY_BEGIN: entered. WINDOW_SEAL: sealed.
+ *	LEDGER_RESERVE: charged
  * @CAPKM_TAINTED: CHECK: some byte was not; the reports say which and why
  * @CAPKM_CHANGED: CHECK with %CAPKM_CHECK_F_UNCHANGED: all clean, but a buffer
  *	has changed since the given sequence
  * @CAPKM_SKIPPED: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is tainted, or the
  *	device has faulted. The work must not run; its outputs now carry that
- *	failure
+ *	failure. LEDGER_RESERVE: it does not fit, and the ledger is one that skips:
+ *	nothing is charged, capture nothing
  * @CAPKM_IN_PROGRESS: SCOPE_ENTER, GRAPH_REPLAY_BEGIN: an input is being
  *	written by an open scope or replay. Nothing has changed, try again
  * @CAPKM_REFUSED: WINDOW_SEAL, GRAPH_UPDATE: the window was doomed or
@@ -157,7 +159,8 @@ enum capkm_nr {
  *	recording in software; SCOPE_ENTER: a child window suspends the window
  *	that records there (WINDOW_PREPARE): the outputs are tainted, the window is doomed.
  *	WINDOW_JOIN: the driver has merged two windows: both are doomed.
- *	REFUSE: it must not be done now
+ *	REFUSE: it must not be done now. LEDGER_RESERVE: it does not fit, and the
+ *	ledger is one that fails: nothing is charged
  * @CAPKM_PENDING: CHECK with %CAPKM_CHECK_F_CONFIRMED: all clean, but some byte's
  *	last writer has not been confirmed, or a replay that may have written it, or
  *	may do so now; the reports say which and who
@@ -316,6 +319,12 @@ enum capkm_verdict {
  *	65536 counts as 65536
  * @CAPKM_LIMIT_HISTORY: closed windows that a domain remembers
  * @CAPKM_LIMIT_REPORTS: failures of ended clients that a domain remembers
+ * @CAPKM_LIMIT_LEDGERS: ledgers of a domain
+ * @CAPKM_LIMIT_LEDGER_CAPTURES: captures that one ledger is charged with in all,
+ *	whatever its own limits are
+ * @CAPKM_LIMIT_LEDGER_RETAINED: the same, retained bytes
+ * @CAPKM_LIMIT_LEDGER_HOST: the same, host bytes
+ * @CAPKM_LIMIT_LEDGER_ENCODED: the same, encoded bytes
  * @CAPKM_LIMITS: how many there are
  */
 enum capkm_limit {
@@ -342,7 +351,12 @@ enum capkm_limit {
 	CAPKM_LIMIT_EVENTS		= 20,
 	CAPKM_LIMIT_HISTORY		= 21,
 	CAPKM_LIMIT_REPORTS		= 22,
-	CAPKM_LIMITS			= 23,
+	CAPKM_LIMIT_LEDGERS		= 23,
+	CAPKM_LIMIT_LEDGER_CAPTURES	= 24,
+	CAPKM_LIMIT_LEDGER_RETAINED	= 25,
+	CAPKM_LIMIT_LEDGER_HOST		= 26,
+	CAPKM_LIMIT_LEDGER_ENCODED	= 27,
+	CAPKM_LIMITS			= 28,
 };
 
 /**
@@ -642,7 +656,7 @@ struct capkm_domain_query {
 #define CAPKM_IOC_DOMAIN_QUERY _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_QUERY)
 
 #define CAPKM_DOMAIN_PERSISTENT	(1u << 0)	/* lives without sessions */
-#define CAPKM_DOMAIN_DEFUNCT	(1u << 1)	/* only its reports are left */
+#define CAPKM_DOMAIN_DEFUNCT	(1u << 1)	/* only what is looked at is left */
 
 /**
  * struct capkm_domain_destroy - ioctl(CAPKM_IOC_DOMAIN_DESTROY)
@@ -1301,8 +1315,14 @@ struct capkm_window_fail {
  * @out_limit: on EDQUOT: enum capkm_limit
  * @__reserved: must be 0
  *
- * Errors: ENOENT, EPERM, EINVAL, EOVERFLOW (their sum), EDQUOT (retained buffers
- * of one window), ENOMEM.
+ * If the domain has a ledger of its own (%CAPKM_LEDGER_F_DOMAIN), the bytes are
+ * reserved there, as host bytes. They are not given back with the graph, and if
+ * they do not fit, the call fails whatever the ledger does on a limit: a graph
+ * without them would read what is gone.
+ *
+ * Errors: ENOENT, EPERM, EINVAL, EOVERFLOW (their sum; that of the ledger), EDQUOT
+ * (retained buffers of one window; CAPKM_LIMIT_LEDGER_*: a limit of the domain's
+ * ledger, its own or the administrator's), ENOMEM.
  */
 struct capkm_window_retain {
 	__u32 size;
@@ -2321,6 +2341,275 @@ struct capkm_refuse {
 #define CAPKM_IOC_REFUSE _IO(CAPKM_TYPE, CAPKM_NR_REFUSE)
 
 /**
+ * enum capkm_axis - what is counted of an observation
+ * @CAPKM_AXIS_NONE: nothing
+ * @CAPKM_AXIS_CAPTURES: values that are captured
+ * @CAPKM_AXIS_RETAINED: memory of the device that the capture keeps
+ * @CAPKM_AXIS_HOST: host memory
+ * @CAPKM_AXIS_ENCODED: bytes of the records, once they are encoded
+ */
+enum capkm_axis {
+	CAPKM_AXIS_NONE		= 0,
+	CAPKM_AXIS_CAPTURES	= 1,
+	CAPKM_AXIS_RETAINED	= 2,
+	CAPKM_AXIS_HOST		= 3,
+	CAPKM_AXIS_ENCODED	= 4,
+};
+
+/**
+ * struct capkm_usage - what an observation costs, or may cost, on each axis
+ * @captures: values that are captured
+ * @retained_bytes: memory of the device that the capture keeps, temporary memory
+ *	included
+ * @host_bytes: host memory: what is transferred, buffers, records
+ * @encoded_bytes: bytes of the records, once they are encoded
+ */
+struct capkm_usage {
+	__aligned_u64 captures;
+	__aligned_u64 retained_bytes;
+	__aligned_u64 host_bytes;
+	__aligned_u64 encoded_bytes;
+};
+
+/**
+ * enum capkm_bound - which limit a reservation does not fit into
+ * @CAPKM_BOUND_NONE: it fits
+ * @CAPKM_BOUND_STEP: what the ledger may be charged with in one step
+ * @CAPKM_BOUND_TOTAL: what it may be charged with in all
+ * @CAPKM_BOUND_DOMAIN: what any ledger of the domain may be charged with in all
+ *	(CAPKM_LIMIT_LEDGER_*), which an administrator has set
+ */
+enum capkm_bound {
+	CAPKM_BOUND_NONE	= 0,
+	CAPKM_BOUND_STEP	= 1,
+	CAPKM_BOUND_TOTAL	= 2,
+	CAPKM_BOUND_DOMAIN	= 3,
+};
+
+/**
+ * enum capkm_on_limit - what a ledger answers when a reservation does not fit
+ * @CAPKM_ON_LIMIT_FAIL: %CAPKM_REFUSED: the observation has failed
+ * @CAPKM_ON_LIMIT_SKIP: %CAPKM_SKIPPED: go on without it
+ */
+enum capkm_on_limit {
+	CAPKM_ON_LIMIT_FAIL	= 0,
+	CAPKM_ON_LIMIT_SKIP	= 1,
+};
+
+/* Any session of the domain with right w may reserve, not the holder alone. */
+#define CAPKM_LEDGER_F_SHARED		(1u << 0)
+/*
+ * It is the domain's: host bytes that windows retain are charged to it. Only for the
+ * domain's owner; a domain has one at most.
+ */
+#define CAPKM_LEDGER_F_DOMAIN		(1u << 1)
+#define CAPKM_LEDGER_F_ALL		(3u << 0)
+
+/**
+ * struct capkm_ledger_create - ioctl(CAPKM_IOC_LEDGER_CREATE): a budget
+ * @size: sizeof(struct capkm_ledger_create)
+ * @flags: CAPKM_LEDGER_F_*
+ * @per_step: what it may be charged with in one step. A limit is reached, never
+ *	passed; U64_MAX is as good as none
+ * @cumulative: what it may be charged with in all
+ * @inherited: what it is charged with from the start, in no step
+ * @label_uptr: optional label
+ * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
+ * @on_limit: enum capkm_on_limit
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ * @__reserved: must be 0
+ * @out_ledger: id, never reused in the domain
+ *
+ * The ledger is the domain's, and the session its holder. It outlives the holder:
+ * then it keeps what it was charged with until it is adopted (LEDGER_ADOPT). Nothing
+ * that was charged is ever given back. Needs right w. Errors: EINVAL (@on_limit),
+ * EMSGSIZE, EDQUOT (CAPKM_LIMIT_LEDGER_*: on that axis @inherited is more than
+ * @cumulative, or than the administrator allows), ENOSPC (ledgers of the domain),
+ * EPERM and EEXIST (%CAPKM_LEDGER_F_DOMAIN), ENOMEM.
+ */
+struct capkm_ledger_create {
+	__u32 size;
+	__u32 flags;
+	struct capkm_usage per_step;
+	struct capkm_usage cumulative;
+	struct capkm_usage inherited;
+	__aligned_u64 label_uptr;
+	__u32 label_len;
+	__u32 on_limit;
+	__u32 out_limit;
+	__u32 __reserved;
+	__aligned_u64 out_ledger;
+};
+#define CAPKM_IOC_LEDGER_CREATE _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_CREATE)
+
+/**
+ * struct capkm_ledger_begin_step - ioctl(CAPKM_IOC_LEDGER_BEGIN_STEP)
+ * @size: sizeof(struct capkm_ledger_begin_step)
+ * @flags: must be 0
+ * @ledger: a ledger that the session holds
+ * @out_steps: steps that have begun, this one included
+ *
+ * From now on nothing has been charged in this step; what has been in all stays.
+ * What is reserved before the first step counts as one. Needs right w. Errors:
+ * ENOENT, EPERM (another session holds it, or none).
+ */
+struct capkm_ledger_begin_step {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ledger;
+	__aligned_u64 out_steps;
+};
+#define CAPKM_IOC_LEDGER_BEGIN_STEP _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_BEGIN_STEP)
+
+/**
+ * struct capkm_ledger_reserve - ioctl(CAPKM_IOC_LEDGER_RESERVE)
+ * @size: sizeof(struct capkm_ledger_reserve)
+ * @flags: must be 0
+ * @ledger: a ledger that the session holds, or one of %CAPKM_LEDGER_F_SHARED
+ * @usage: what the observation will cost, at most
+ * @out_result: %CAPKM_CLEAN (charged), or, by the ledger's enum capkm_on_limit,
+ *	%CAPKM_REFUSED or %CAPKM_SKIPPED: it does not fit and nothing is charged
+ * @out_axis: enum capkm_axis: the first on which it does not fit
+ * @out_bound: enum capkm_bound: the first that it does not fit into
+ * @__reserved: must be 0
+ * @out_used: what is used of that bound on that axis
+ * @out_most: the bound
+ *
+ * All axes are charged or none. To be called before anything of the observation
+ * is kept; whatever becomes of it, the charge stays. Needs right w. Errors: ENOENT,
+ * EPERM (another session holds it, or none), EOVERFLOW (a sum, on any axis).
+ */
+struct capkm_ledger_reserve {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ledger;
+	struct capkm_usage usage;
+	__u32 out_result;
+	__u32 out_axis;
+	__u32 out_bound;
+	__u32 __reserved;
+	__aligned_u64 out_used;
+	__aligned_u64 out_most;
+};
+#define CAPKM_IOC_LEDGER_RESERVE _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_RESERVE)
+
+/**
+ * struct capkm_ledger_query - ioctl(CAPKM_IOC_LEDGER_QUERY)
+ * @size: sizeof(struct capkm_ledger_query)
+ * @flags: CAPKM_LEDGER_QUERY_F_*
+ * @ledger: any ledger of the domain
+ * @out_ledger: its id
+ * @out_holder: session that holds it, 0 if none does any more
+ * @out_parent: ledger that it was forked from, 0 if none
+ * @out_flags: CAPKM_LEDGER_F_*
+ * @out_on_limit: enum capkm_on_limit
+ * @out_per_step: what it may be charged with in one step
+ * @out_cumulative: what it may be charged with in all
+ * @out_inherited: what it was charged with from the start
+ * @out_step: what it has been charged with in this step
+ * @out_total: what it has been charged with in all, @out_inherited included
+ * @out_steps: steps that have begun
+ * @out_reserved: reservations that were charged
+ * @out_refused: reservations that were refused or skipped
+ * @out_created_ns: CLOCK_REALTIME, nanoseconds
+ * @out_label: NUL-terminated, empty if it has none
+ *
+ * Needs right r. Errors: ENOENT.
+ */
+struct capkm_ledger_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ledger;
+	__aligned_u64 out_ledger;
+	__aligned_u64 out_holder;
+	__aligned_u64 out_parent;
+	__u32 out_flags;
+	__u32 out_on_limit;
+	struct capkm_usage out_per_step;
+	struct capkm_usage out_cumulative;
+	struct capkm_usage out_inherited;
+	struct capkm_usage out_step;
+	struct capkm_usage out_total;
+	__aligned_u64 out_steps;
+	__aligned_u64 out_reserved;
+	__aligned_u64 out_refused;
+	__aligned_u64 out_created_ns;
+	__u8 out_label[64];
+};
+/* The one with the lowest id that is at least @ledger, to walk over all of them. */
+#define CAPKM_LEDGER_QUERY_F_NEXT	(1u << 0)
+#define CAPKM_LEDGER_QUERY_F_ALL	(1u << 0)
+#define CAPKM_IOC_LEDGER_QUERY _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_QUERY)
+
+/**
+ * struct capkm_ledger_fork - ioctl(CAPKM_IOC_LEDGER_FORK)
+ * @size: sizeof(struct capkm_ledger_fork)
+ * @flags: CAPKM_LEDGER_F_*, of the new one
+ * @ledger: a ledger that the session holds
+ * @per_step: of the new one
+ * @cumulative: of the new one, what it inherits included
+ * @label_uptr: optional label
+ * @label_len: bytes of the label, at most %CAPKM_LABEL_MAX
+ * @on_limit: enum capkm_on_limit
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ * @__reserved: must be 0
+ * @out_ledger: id of the new one, which the session holds
+ * @out_inherited: what @ledger has been charged with in all: so has the new one
+ *
+ * From now on the two know nothing of each other. Needs right w. Errors: those of
+ * LEDGER_CREATE; ENOENT, EPERM (another session holds @ledger, or none).
+ */
+struct capkm_ledger_fork {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ledger;
+	struct capkm_usage per_step;
+	struct capkm_usage cumulative;
+	__aligned_u64 label_uptr;
+	__u32 label_len;
+	__u32 on_limit;
+	__u32 out_limit;
+	__u32 __reserved;
+	__aligned_u64 out_ledger;
+	struct capkm_usage out_inherited;
+};
+#define CAPKM_IOC_LEDGER_FORK _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_FORK)
+
+/**
+ * struct capkm_ledger_adopt - ioctl(CAPKM_IOC_LEDGER_ADOPT)
+ * @size: sizeof(struct capkm_ledger_adopt)
+ * @flags: must be 0
+ * @ledger: a ledger whose holder has gone, or has no living client left
+ *
+ * The session holds it from now on, with all that it was charged with, also in the
+ * step that it is in. Only for the domain's owner. One that the session holds
+ * already stays as it is. Needs right w. Errors: ENOENT, EPERM (not the owner), EBUSY
+ * (another session holds it).
+ */
+struct capkm_ledger_adopt {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ledger;
+};
+#define CAPKM_IOC_LEDGER_ADOPT _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_ADOPT)
+
+/**
+ * struct capkm_ledger_destroy - ioctl(CAPKM_IOC_LEDGER_DESTROY)
+ * @size: sizeof(struct capkm_ledger_destroy)
+ * @flags: must be 0
+ * @ledger: a ledger that the session holds
+ *
+ * What it was charged with is forgotten. Needs right w. Errors: ENOENT, EPERM
+ * (another session holds it, or none: adopt it first).
+ */
+struct capkm_ledger_destroy {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ledger;
+};
+#define CAPKM_IOC_LEDGER_DESTROY _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_DESTROY)
+
+/**
  * enum capkm_event_type - what has happened in the domain
  * @CAPKM_EVENT_WINDOW_PREPARED: a window was prepared
  * @CAPKM_EVENT_WINDOW_BEGUN: it records
@@ -2337,6 +2626,8 @@ struct capkm_refuse {
  * @CAPKM_EVENT_FAILURE_MINTED: a failure entered the error graph; only for a
  *	session that asked for it
  * @CAPKM_EVENT_FAILURE_PRUNED: a failure left the error graph; the same
+ * @CAPKM_EVENT_LEDGER_REFUSED: a reservation did not fit into @ledger, by @axis and
+ *	@bound, the first one of a step; those after it only count there
  */
 enum capkm_event_type {
 	CAPKM_EVENT_WINDOW_PREPARED	= 1,
@@ -2352,6 +2643,7 @@ enum capkm_event_type {
 	CAPKM_EVENT_CONTEXT_RENEWED	= 11,
 	CAPKM_EVENT_FAILURE_MINTED	= 12,
 	CAPKM_EVENT_FAILURE_PRUNED	= 13,
+	CAPKM_EVENT_LEDGER_REFUSED	= 14,
 };
 
 /**
@@ -2372,6 +2664,9 @@ enum capkm_event_type {
  * @kind: enum capkm_kind of the failure
  * @pid: process of the client, in the reader's pid namespace; 0 if not visible
  * @device: UUID of the slot or device
+ * @ledger: ledger, 0 if none
+ * @axis: enum capkm_axis, with @ledger
+ * @bound: enum capkm_bound, with @ledger
  *
  * A session reads what has happened since it was attached. read() needs right r
  * and a client of the session, takes whole events only (EINVAL if the buffer is
@@ -2398,6 +2693,9 @@ struct capkm_event {
 	__u32 kind;
 	__u32 pid;
 	__u8 device[16];
+	__aligned_u64 ledger;
+	__u32 axis;
+	__u32 bound;
 };
 
 #endif /* _UAPI_LINUX_CAPKM_H */
