@@ -220,6 +220,9 @@ static const struct capkm_field event_fields[] = {
 	EVENT(KIND,		NUMBER, kind),
 	EVENT(PID,		NUMBER, pid),
 	EVENT(DEVICE,		UUID,	device),
+	EVENT(LEDGER,		NUMBER, ledger),
+	EVENT(AXIS,		NUMBER, axis),
+	EVENT(BOUND,		NUMBER, bound),
 };
 
 static const struct capkm_field hop_fields[] = {

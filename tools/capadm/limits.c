@@ -35,6 +35,11 @@ static const char *const limit_names[] = {
 	[CAPKM_LIMIT_EVENTS]		= "events",
 	[CAPKM_LIMIT_HISTORY]		= "history",
 	[CAPKM_LIMIT_REPORTS]		= "reports",
+	[CAPKM_LIMIT_LEDGERS]		= "ledgers",
+	[CAPKM_LIMIT_LEDGER_CAPTURES]	= "ledger_captures",
+	[CAPKM_LIMIT_LEDGER_RETAINED]	= "ledger_retained",
+	[CAPKM_LIMIT_LEDGER_HOST]	= "ledger_host",
+	[CAPKM_LIMIT_LEDGER_ENCODED]	= "ledger_encoded",
 	NULL
 };
 
@@ -66,12 +71,18 @@ bool limit_is_near(struct nlattr **attrs)
 	return used && used >= value - value / 10;
 }
 
+/* The limits of ledgers are the highest number unless an administrator sets them. */
+static bool is_none(struct nlattr **attrs)
+{
+	return get_number(attrs[CAPKM_A_LIMIT_VALUE]) == UINT64_MAX;
+}
+
 static char *percent(struct nlattr **attrs)
 {
 	double value = get_number(attrs[CAPKM_A_LIMIT_VALUE]);
 	double used = get_number(attrs[CAPKM_A_LIMIT_USED]);
 
-	if (!attrs[CAPKM_A_LIMIT_USED] || !value)
+	if (!attrs[CAPKM_A_LIMIT_USED] || !value || is_none(attrs))
 		return format("-");
 	return paint(limit_is_near(attrs) ? COLOUR_WARN : COLOUR_NONE,
 		     format("%.0f%%", 100 * used / value));
@@ -82,6 +93,12 @@ static char *used(struct nlattr **attrs)
 	struct nlattr *attr = attrs[CAPKM_A_LIMIT_USED];
 
 	return attr ? format_count(get_number(attr)) : format("-");
+}
+
+static char *value(struct nlattr **attrs)
+{
+	return is_none(attrs) ? format("none") :
+				format_count(get_number(attrs[CAPKM_A_LIMIT_VALUE]));
 }
 
 /* Of a domain or of a user, whom the limit is for; "-" is a default. */
@@ -95,7 +112,7 @@ static const struct column columns[] = {
 	{ "DOMAIN", true, CAPKM_A_LIMIT_DOMAIN, CELL_ID },
 	{ "USER", .make = whose },
 	{ "LIMIT", false, CAPKM_A_LIMIT_LIMIT },
-	{ "VALUE", true, CAPKM_A_LIMIT_VALUE, CELL_COUNT },
+	{ "VALUE", true, .make = value },
 	{ "USED", true, .make = used },
 	{ "USED/VALUE", true, .make = percent },
 };
@@ -137,8 +154,12 @@ static int set_limit(const struct request *rq, uint32_t limit)
 	struct json_object *j;
 	uint64_t domain, value;
 	char *what;
-	int status = parse_number(rq, "limit", rq->argv[2], UINT64_MAX, &value);
+	int status = EXIT_OK;
 
+	if (!strcmp(rq->argv[2], "none"))
+		value = UINT64_MAX;
+	else
+		status = parse_number(rq, "limit", rq->argv[2], UINT64_MAX, &value);
 	if (!status)
 		status = find_domain(rq, rq->argv[0], &domain);
 	if (status)

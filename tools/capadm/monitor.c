@@ -30,6 +30,7 @@ static const char *const type_names[] = {
 	[CAPKM_EVENT_CONTEXT_RENEWED]	= "context-renewed",
 	[CAPKM_EVENT_FAILURE_MINTED]	= "failure-minted",
 	[CAPKM_EVENT_FAILURE_PRUNED]	= "failure-pruned",
+	[CAPKM_EVENT_LEDGER_REFUSED]	= "ledger-refused",
 	NULL
 };
 
@@ -39,7 +40,25 @@ static const char *const type_names[] = {
 		  1u << CAPKM_EVENT_WINDOW_ABANDONED | \
 		  1u << CAPKM_EVENT_WINDOW_ORPHANED | \
 		  1u << CAPKM_EVENT_DEVICE_FAULTED | \
-		  1u << CAPKM_EVENT_FAILURE_MINTED)
+		  1u << CAPKM_EVENT_FAILURE_MINTED | \
+		  1u << CAPKM_EVENT_LEDGER_REFUSED)
+
+static const char *const axis_names[] = {
+	[CAPKM_AXIS_NONE]	= "",
+	[CAPKM_AXIS_CAPTURES]	= "captures",
+	[CAPKM_AXIS_RETAINED]	= "retention",
+	[CAPKM_AXIS_HOST]	= "host",
+	[CAPKM_AXIS_ENCODED]	= "encoded",
+	NULL
+};
+
+static const char *const bound_names[] = {
+	[CAPKM_BOUND_NONE]	= "",
+	[CAPKM_BOUND_STEP]	= "step",
+	[CAPKM_BOUND_TOTAL]	= "total",
+	[CAPKM_BOUND_DOMAIN]	= "domain",
+	NULL
+};
 
 static const struct field fields[] = {
 	{ CAPKM_A_EVENT_DOMAIN,		FIELD_NUMBER,	"domain" },
@@ -56,6 +75,9 @@ static const struct field fields[] = {
 	{ CAPKM_A_EVENT_KIND,		FIELD_ENUM,	"kind", kind_names },
 	{ CAPKM_A_EVENT_PID,		FIELD_NUMBER,	"pid" },
 	{ CAPKM_A_EVENT_DEVICE,		FIELD_UUID,	"device" },
+	{ CAPKM_A_EVENT_LEDGER,		FIELD_NUMBER,	"ledger" },
+	{ CAPKM_A_EVENT_AXIS,		FIELD_ENUM,	"axis", axis_names },
+	{ CAPKM_A_EVENT_BOUND,		FIELD_ENUM,	"bound", bound_names },
 	{}
 };
 
@@ -67,6 +89,9 @@ static const struct {
 	{ CAPKM_A_EVENT_WINDOW,		"window" },
 	{ CAPKM_A_EVENT_GRAPH,		"graph" },
 	{ CAPKM_A_EVENT_FAILURE,	"failure" },
+	{ CAPKM_A_EVENT_LEDGER,		"ledger" },
+	{ CAPKM_A_EVENT_AXIS,		"axis" },
+	{ CAPKM_A_EVENT_BOUND,		"bound" },
 	{ CAPKM_A_EVENT_KIND,		"kind" },
 	{ CAPKM_A_EVENT_COUNT,		"torn" },
 	{ CAPKM_A_EVENT_STREAM,		"stream" },
