@@ -106,6 +106,7 @@ CAPKM_API const char *capkm_kind_name(uint32_t kind);
 CAPKM_API const char *capkm_state_name(uint32_t window_state);
 CAPKM_API const char *capkm_event_name(uint32_t event_type);
 CAPKM_API const char *capkm_limit_name(uint32_t limit);
+CAPKM_API const char *capkm_axis_name(uint32_t axis);
 
 /* handles */
 
@@ -1502,6 +1503,155 @@ CAPKM_API int capkm_graph_destroy(struct capkm *c, uint64_t graph,
 CAPKM_API int capkm_graph_query(struct capkm *c,
 				struct capkm_graph_query *query,
 				struct capkm_error *err);
+
+/* ledgers */
+
+/**
+ * struct capkm_ledger_opts - for capkm_ledger_create() and capkm_ledger_fork()
+ * @sz: sizeof(struct capkm_ledger_opts)
+ * @flags: CAPKM_LEDGER_F_*
+ * @on_limit: enum capkm_on_limit
+ * @per_step: what it may be charged with in one step
+ * @cumulative: what it may be charged with in all, @inherited included
+ * @inherited: what it is charged with from the start; a fork has that of its parent,
+ *	and here 0
+ * @label: shown to readers, or NULL
+ */
+struct capkm_ledger_opts {
+	size_t sz;
+	uint32_t flags;
+	uint32_t on_limit;
+	struct capkm_usage per_step;
+	struct capkm_usage cumulative;
+	struct capkm_usage inherited;
+	const char *label;
+};
+
+/**
+ * struct capkm_reservation - what became of one
+ * @sz: sizeof(struct capkm_reservation)
+ * @out_result: %CAPKM_CLEAN (charged), %CAPKM_SKIPPED or %CAPKM_REFUSED
+ * @out_axis: enum capkm_axis: the first on which it does not fit
+ * @out_bound: enum capkm_bound: the first that it does not fit into
+ * @__reserved: must be 0
+ * @out_used: what is used of that
+ * @out_most: the bound
+ */
+struct capkm_reservation {
+	size_t sz;
+	uint32_t out_result;
+	uint32_t out_axis;
+	uint32_t out_bound;
+	uint32_t __reserved;
+	uint64_t out_used;
+	uint64_t out_most;
+};
+
+/**
+ * capkm_ledger_create() - a budget of what may be observed
+ * @c: attached handle
+ * @opts: limits; NULL: nothing may be observed, and trying to has failed
+ * @ledger: its id, never reused in the domain
+ * @err: why not, or NULL
+ *
+ * It is the domain's, and this session its holder. What was charged is never given
+ * back, and outlives the process: see capkm_ledger_adopt().
+ *
+ * Return: 0; -EINVAL, -EDQUOT (more is inherited than may be charged), -ENOSPC
+ * (ledgers of the domain), -EPERM and -EEXIST (%CAPKM_LEDGER_F_DOMAIN), -ENOMEM, -EACCES
+ */
+CAPKM_API int capkm_ledger_create(struct capkm *c,
+				  const struct capkm_ledger_opts *opts,
+				  uint64_t *ledger, struct capkm_error *err);
+
+/**
+ * capkm_ledger_fork() - a budget that goes on from what another one has used
+ * @c: attached handle
+ * @parent: ledger that this session holds
+ * @opts: limits, of the new one; NULL: nothing more may be observed
+ * @ledger: its id
+ * @inherited: what @parent has been charged with in all, and so the new one; or NULL
+ * @err: why not, or NULL
+ *
+ * From then on neither changes the other.
+ *
+ * Return: 0; see capkm_ledger_create(), and -ENOENT, -EPERM (another session holds
+ * @parent, or none)
+ */
+CAPKM_API int capkm_ledger_fork(struct capkm *c, uint64_t parent,
+				const struct capkm_ledger_opts *opts,
+				uint64_t *ledger, struct capkm_usage *inherited,
+				struct capkm_error *err);
+
+/**
+ * capkm_ledger_begin_step() - nothing is charged in this step yet
+ * @c: attached handle
+ * @ledger: that this session holds
+ * @steps: how many have begun, this one included; or NULL
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM (another session holds it, or none), -EACCES
+ */
+CAPKM_API int capkm_ledger_begin_step(struct capkm *c, uint64_t ledger,
+				      uint64_t *steps,
+				      struct capkm_error *err);
+
+/**
+ * capkm_ledger_reserve() - charges what an observation will cost, before it is made
+ * @c: attached handle
+ * @ledger: that this session holds, or one of %CAPKM_LEDGER_F_SHARED
+ * @usage: what it will cost at most
+ * @answer: what became of it, or NULL
+ * @err: why not, or NULL
+ *
+ * All axes are charged or none. Only if they are may the observation be made, and
+ * whatever becomes of that, the charge stays.
+ *
+ * Return: 0 (charged; or with %CAPKM_ON_LIMIT_SKIP, as @answer says, not: skip the
+ * observation); -EDQUOT (%CAPKM_ON_LIMIT_FAIL: it does not fit, @err says into
+ * what), -ENOENT, -EPERM (another session holds it, or none), -EOVERFLOW, -EACCES
+ */
+CAPKM_API int capkm_ledger_reserve(struct capkm *c, uint64_t ledger,
+				   const struct capkm_usage *usage,
+				   struct capkm_reservation *answer,
+				   struct capkm_error *err);
+
+/**
+ * capkm_ledger_query() - limits and use of a ledger
+ * @c: attached handle
+ * @query: size, flags and ledger set by the caller
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EACCES
+ */
+CAPKM_API int capkm_ledger_query(struct capkm *c,
+				 struct capkm_ledger_query *query,
+				 struct capkm_error *err);
+
+/**
+ * capkm_ledger_adopt() - takes over a ledger whose holder has gone
+ * @c: attached handle, of the domain's owner
+ * @ledger: that no living process holds
+ * @err: why not, or NULL
+ *
+ * This session holds it, with all that it was charged with, also in its last step.
+ *
+ * Return: 0; -ENOENT, -EPERM (not the owner), -EBUSY (another session holds it),
+ * -EACCES
+ */
+CAPKM_API int capkm_ledger_adopt(struct capkm *c, uint64_t ledger,
+				 struct capkm_error *err);
+
+/**
+ * capkm_ledger_destroy() - forgets a ledger
+ * @c: attached handle
+ * @ledger: that this session holds
+ * @err: why not, or NULL
+ *
+ * Return: 0; -ENOENT, -EPERM (another session holds it, or none), -EACCES
+ */
+CAPKM_API int capkm_ledger_destroy(struct capkm *c, uint64_t ledger,
+				   struct capkm_error *err);
 
 /* failures */
 
