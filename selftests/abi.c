@@ -98,6 +98,12 @@ static void world_new(struct world *w)
 
 static void world_free(struct world *w)
 {
+	struct capkm_domain_destroy d = {
+		.domain = w->a->domain, .flags = CAPKM_DOMAIN_DESTROY_F_FORCE,
+	};
+
+	/* It would linger for its ledgers, unless it is gone already. */
+	t_call(w->u, CAPKM_NR_DOMAIN_DESTROY, &d);
 	t_close(w->u);
 	t_close(w->other);
 	t_close(w->b);

@@ -1533,6 +1533,35 @@ TEST_F(netlink, limits)
 	NO(set_limit(&self->nl, 1ull << 40, CAPKM_LIMIT_BUFFERS, 1), -ENOENT, "domain");
 }
 
+/* Set while it is used: it is charged with nothing more, until there is room again. */
+TEST_F(netlink, limits_of_ledgers)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0, l, m;
+	struct t_reserve r;
+
+	ONLY_KERNEL();
+	l = t_ledger(self->a, 0, 1000, CAPKM_ON_LIMIT_FAIL);
+	m = t_ledger(self->a, 0, 1000, CAPKM_ON_LIMIT_FAIL);
+	t_charge(self->a, m, 10);
+	t_charge(self->a, l, 60);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGERS), LIMIT_USED, 2);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 60);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_VALUE, UINT64_MAX);
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST, 50)->a.err);
+	r = t_reserve(self->a, l, (struct capkm_usage){ .captures = 1 });
+	ASSERT_EQ(0, r.rc);
+	ASSERT_EQ(CAPKM_REFUSED, r.a.out_result);
+	ASSERT_EQ(CAPKM_AXIS_HOST, r.a.out_axis);
+	ASSERT_EQ(CAPKM_BOUND_DOMAIN, r.a.out_bound);
+	ASSERT_EQ(60, r.a.out_used);
+	ASSERT_EQ(50, r.a.out_most);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 60);
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST, 61)->a.err);
+	t_charge(self->a, l, 1);
+	ASSERT_EQ(0, t_ledger_destroy(self->a, l));
+	ASSERT_EQ(0, t_ledger_destroy(self->a, m));
+}
+
 TEST_F(netlink, device_fault)
 {
 	unsigned char gpu[16] = { 1 };
