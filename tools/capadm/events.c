@@ -215,6 +215,9 @@ static void put_event(struct nl_msg *msg, uint64_t domain, const struct capkm_ev
 	nla_put_u32(msg, CAPKM_A_EVENT_PID, e->pid);
 	if (memcmp(e->device, host, sizeof(host)))
 		nla_put(msg, CAPKM_A_EVENT_DEVICE, sizeof(e->device), e->device);
+	nla_put_u64(msg, CAPKM_A_EVENT_LEDGER, e->ledger);
+	nla_put_u32(msg, CAPKM_A_EVENT_AXIS, e->axis);
+	nla_put_u32(msg, CAPKM_A_EVENT_BOUND, e->bound);
 }
 
 /* As if it had come by netlink, so that there is one way to show it. */
