@@ -8,7 +8,9 @@
  *   client --scene     no test: three domains that ail, for capadm
  *   client --bodies    no test: an orphan with a body, for capadm
  *   client --hostile   no test: names and texts that would harm a terminal
+ *   client --worker    no test: a worker that dies in mid-capture, for the operator's guide
  *   client --events N [--slow]  no test: a domain with so many events, for monitors
+ *   client --captures SECONDS  no test: windows, for so long, for those who watch
  *   client --pause     no test: a program to exec
  *   client --mutate FD no test: a program to exec, that uses what it inherited
  */
@@ -900,6 +902,151 @@ static void hostile(void)
 	rest();
 }
 
+/* ---- the operator's guide: each step waits for a line, and says when it is done ---- */
+
+#define CARD T_GPU(0x4e)
+
+/* What the engine shares with its worker. */
+enum { WEIGHTS, KV_CACHE, HIDDEN, LOGITS, TOKENS, SHARED };
+
+static const struct {
+	const char *label;
+	u_int64_t bytes;
+} shared_buffers[SHARED] = {
+	[WEIGHTS]	= { "weights", 48 << 20 },
+	[KV_CACHE]	= { "kv cache", 16 << 20 },
+	[HIDDEN]	= { "hidden", 1 << 20 },
+	[LOGITS]	= { "logits", 512 << 10 },
+	[TOKENS]	= { "tokens", 4096 },
+};
+
+static void step_done(void)
+{
+	char line[16];
+
+	printf("set\n");
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		exit(0);
+}
+
+/* The name of a process is that under which it opened. */
+static struct cl *named_process(const char *name)
+{
+	struct cl *cl;
+
+	prctl(PR_SET_NAME, name);
+	cl = t_process();
+	prctl(PR_SET_NAME, "engine");
+	return cl;
+}
+
+/* Needs all of one buffer and writes all of another; false if it is skipped. */
+static bool does(struct cl *cl, u_int64_t stream, const char *label, const u_int64_t *b,
+		 int reads, int writes)
+{
+	struct t_enter e = t_try_enter(cl, CARD | stream, 0, label,
+				       C({ b[reads], 0, shared_buffers[reads].bytes }),
+				       C({ b[writes], 0, shared_buffers[writes].bytes }));
+
+	if (e.rc)
+		t_die("%s: %d", label, e.rc);
+	return e.result == CAPKM_CLEAN && !t_exit(cl, e.scope);
+}
+
+static struct cl *start_worker(u_int64_t domain, const u_int64_t *b)
+{
+	struct cl *cl = named_process("worker");
+
+	t_attach(cl, domain);
+	for (int i = 0; i < SHARED; i++)
+		t_open(cl, b[i]);
+	return cl;
+}
+
+/* One step of decoding, in a window of @stream. */
+static u_int64_t record_step(struct cl *cl, u_int64_t stream, const u_int64_t *b)
+{
+	u_int64_t w = t_record(cl, CARD | stream);
+
+	if (!does(cl, stream, "attention", b, KV_CACHE, HIDDEN) ||
+	    !does(cl, stream, "unembed", b, HIDDEN, LOGITS))
+		t_die("the step is not recorded");
+	return w;
+}
+
+static void replay_step(struct cl *cl, u_int64_t stream, u_int64_t window)
+{
+	t_end(cl, CARD | stream);
+	t_replay(cl, t_seal(cl, window), CARD | stream);
+}
+
+/* While it records, and while the next request is under way. */
+static void killed_in_capture(struct cl *cl, struct cl *engine, const u_int64_t *b)
+{
+	record_step(cl, 7, b);
+	if (t_try_enter(cl, CARD | 8, 0, "prefill", NO_CLAIMS,
+			C({ b[KV_CACHE], 4 << 20, 6 << 20 })).rc)
+		t_die("the next request does not come in");
+	t_kill(cl);
+	while (!t_domain_query(engine).out_orphans)
+		usleep(1000);
+	if (does(engine, 1, "sample", b, LOGITS, TOKENS))
+		t_die("work that needs the logits is not skipped");
+}
+
+/* Beside it a domain that is well, and records: it is to be left alone. */
+static void start_trainer(void)
+{
+	struct cl *cl = named_process("trainer");
+
+	named_domain(cl, "training", 0, 0);
+	t_record(cl, CARD | 3);
+	t_write(cl, CARD | 3, C({ labelled(cl, "gradients"), 0, 4096 }));
+}
+
+static void worker(void)
+{
+	u_int64_t domain, b[SHARED];
+	struct cl *engine, *cl;
+
+	prctl(PR_SET_NAME, "engine");
+	engine = t_client();
+	domain = named_domain(engine, "inference", 0, 0);
+	for (int i = 0; i < SHARED; i++) {
+		struct capkm_buffer_create n = {
+			.bytes = shared_buffers[i].bytes, .device[0] = CARD >> 56,
+			.flags = CAPKM_BUFFER_CREATE_F_EXPORT,
+			.label_uptr = t_ptr(shared_buffers[i].label),
+			.label_len = strlen(shared_buffers[i].label),
+		};
+
+		T_OK(engine, BUFFER_CREATE, &n);
+		b[i] = n.out_buffer;
+	}
+	t_write(engine, CARD | 1, C({ b[WEIGHTS], 0, shared_buffers[WEIGHTS].bytes }));
+	cl = start_worker(domain, b);
+	start_trainer();
+	does(cl, 7, "prefill", b, WEIGHTS, KV_CACHE);
+	replay_step(cl, 7, record_step(cl, 7, b));
+	does(engine, 1, "sample", b, LOGITS, TOKENS);
+	step_done();
+
+	killed_in_capture(cl, engine, b);
+	step_done();
+
+	/* Its manager has started it again. */
+	cl = start_worker(domain, b);
+	does(cl, 7, "prefill", b, WEIGHTS, KV_CACHE);
+	replay_step(cl, 7, record_step(cl, 7, b));
+	if (!does(engine, 1, "sample", b, LOGITS, TOKENS) || t_failures(engine))
+		t_die("all is not written again");
+	step_done();
+
+	killed_in_capture(cl, engine, b);
+	step_done();
+}
+
 /* The domain, and how many events there will be, at least: four of each window. */
 static int events(unsigned int n, bool slow)
 {
@@ -919,6 +1066,35 @@ static int events(unsigned int n, bool slow)
 			usleep(1000);
 	}
 	return 0;
+}
+
+/* Windows, for so long, each of which becomes the graph that it should; then it rests. */
+static int captures(int seconds)
+{
+	time_t end = time(NULL) + seconds;
+	struct cl *a = t_client();
+	unsigned int i;
+	struct capkm_window_end e;
+	u_int64_t x, w, g;
+
+	named_domain(a, "watched", 0, 0);
+	x = labelled(a, "x");
+	for (i = 0; time(NULL) < end; i++) {
+		u_int64_t at = i % 4000;
+
+		w = t_record(a, 1);
+		t_write(a, 1, C({ x, at, at + 10 }));
+		e = t_end(a, 1);
+		if (e.out_recorded != 1 || e.out_doomed)
+			t_die("window %u has %u claims", i, (unsigned int)e.out_recorded);
+		g = t_seal(a, w);
+		t_graph_is(a, g, 0, C({ x, at, at + 10 }));
+		if (t_destroy(a, g))
+			t_die("graph %u does not go", i);
+	}
+	printf("%u\n", i);
+	fflush(stdout);
+	rest();
 }
 
 static int mutate(int fd)
@@ -948,8 +1124,12 @@ int main(int argc, char **argv)
 		bodies();
 	if (!strcmp(what, "--hostile"))
 		hostile();
+	if (!strcmp(what, "--worker"))
+		worker();
 	if (!strcmp(what, "--events") && argc > 2)
 		return events(atoi(argv[2]), argc > 3);
+	if (!strcmp(what, "--captures") && argc > 2)
+		return captures(atoi(argv[2]));
 	if (!strcmp(what, "--pause"))
 		rest();
 	if (!strcmp(what, "--true"))

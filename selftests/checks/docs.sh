@@ -3,10 +3,11 @@
 #
 # The documents say what there is: each call is in the manual, with each errno that
 # the header names for it, and in a test; each limit, event and name of the ABI is in
-# the manual; each name in a page is in a header, what is linked to exists, the pages parse,
-# the pages on the design name each file of the engine, and the programs of the README
-# and of the page on memory compile (and print what is shown, if the library has been built). That the pages parse is left
-# out where python3-docutils or, for the manual pages, man is not installed.
+# the manual; each name in a page is in a header, each command of capadm is one, what is
+# linked to exists, the pages parse, the pages on the design name each file of the engine,
+# and the programs of the README and of the page on memory compile (and print what is
+# shown, if the library has been built). That the pages parse is left out where
+# python3-docutils or, for the manual pages, man is not installed.
 
 set -u
 shopt -s nullglob
@@ -172,6 +173,20 @@ awk '
 while read -r member; do
 	wrong "$manual does not say what this is: $member"
 done <"$tmp/members"
+
+# What a page has somebody call is a command of capadm, with options that it takes.
+capadm=$O/tools/capadm
+if [ -x "$capadm" ]; then
+	# shellcheck disable=SC2016 # as the pages have it
+	cat Documentation/admin-guide/*.rst | tr '\n' ' ' | grep -oE '``capadm [^`]*``' | tr -d '`' |
+		sort -u >"$tmp/called"
+	[ -s "$tmp/called" ] || wrong "no page calls capadm"
+	while read -r _ words; do
+		# shellcheck disable=SC2086 # words
+		"$capadm" $words --help >/dev/null 2>"$tmp/said" ||
+			wrong "a page has: capadm $words, but: $(cat "$tmp/said")"
+	done <"$tmp/called"
+fi
 
 # What the README links to, and the commands that it is about.
 grep -oE '\]\([A-Za-z][^):]*\)' README.md | tr -d ']()' | while read -r link; do
