@@ -628,6 +628,65 @@ TEST_F(cases, c36_streams_of_a_capture)
 	t_abort(self->a, 1);
 }
 
+/* ---------------------------------------------------------------- observation */
+
+/* Of a thousand queries of the state: the fastest of ten rounds. */
+static u_int64_t query_ns(struct cl *cl, u_int64_t window)
+{
+	struct timespec a, b;
+	u_int64_t best = UINT64_MAX, ns;
+
+	for (int round = 0; round < 10; round++) {
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		for (int i = 0; i < 100; i++) {
+			t_domain_query(cl);
+			t_window(cl, window);
+		}
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		ns = (b.tv_sec - a.tv_sec) * 1000000000LL + b.tv_nsec - a.tv_nsec;
+		if (ns < best)
+			best = ns;
+	}
+	return best;
+}
+
+/*
+ * C102: state and history came by one query; without a bound the one took minutes for the
+ * sake of the other. Here the history has a bound, what fell out of it is counted, and
+ * to ask for the state costs the same after so many windows as before.
+ */
+TEST_F_TIMEOUT(cases, c102_history_is_not_state, 300)
+{
+	unsigned int n = t_param("CAPKM_TEST_WINDOWS", 100000, 10000), kept;
+	u_int64_t open = t_record(self->a, 9), w = 0, first = 0, before, after;
+	struct capkm_window_query gone = { 0 };
+	struct capkm_domain_query q;
+
+	before = query_ns(self->a, open);
+	for (unsigned int i = 0; i < n; i++) {
+		w = t_record(self->a, 1);
+		if (!first)
+			first = w;
+		t_abort(self->a, 1);
+	}
+	q = t_domain_query(self->a);
+	kept = t_limit(self->a, CAPKM_LIMIT_HISTORY);
+	ASSERT_LT(kept, n);
+	ASSERT_EQ(kept, q.out_history);
+	/* What there was, less what there is, was overwritten: the oldest. */
+	ASSERT_EQ(n, q.out_given_up);
+	ASSERT_EQ(n, w - first + 1);
+	ASSERT_EQ(CAPKM_WINDOW_REFUSED, t_window(self->a, w - kept + 1).q.out_state);
+	gone.window = w - kept;
+	T_REFUSED(self->a, -ENOENT, t_call(self->a, CAPKM_NR_WINDOW_QUERY, &gone));
+	ASSERT_EQ(1, q.out_windows);
+
+	after = query_ns(self->a, open);
+	TH_LOG("%" PRIu64 " ns before, %" PRIu64 " ns after %u windows", before, after, n);
+	ASSERT_LT(after, 20 * before);
+	t_abort(self->a, 9);
+}
+
 /* ------------------------------------------------------------------- waiters */
 
 /*

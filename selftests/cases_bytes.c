@@ -286,6 +286,50 @@ TEST_F(cases, c67_failure_wakes_an_idle_engine)
 /* ----------------------------------------------------------------- freshness */
 
 /*
+ * C55: an attribute was bound to a new tensor after the capture: the replay wrote the old
+ * one, and the user read the new one, which nothing of the graph had ever touched. What
+ * the new one is worth depends on its own history only, whatever becomes of the replay;
+ * and who asks who wrote it last learns that it was not the graph, and when.
+ */
+TEST_F(cases, c55_replay_writes_the_old_tensor)
+{
+	u_int64_t old = self->x, fresh = self->y, session = self->a->session, n, m;
+	struct capkm_graph_replay_end e = { .flags = CAPKM_SCOPE_EXIT_F_COMPLETE };
+	u_int64_t g = t_graph(self->a, 1, NO_CLAIMS, C({ old, 0, BYTES })), f;
+
+	/* Well in its own right, before the graph runs and after. */
+	n = t_write(self->a, 2, C({ fresh, 0, BYTES }));
+	e.graph = g;
+	t_replay_begin(self->a, g, 1);
+	T_OK(self->a, GRAPH_REPLAY_END, &e);
+	t_is_clean(self->a, fresh, 0, BYTES);
+	t_writers_are(self->a, fresh, { 0, BYTES, session, 2, n });
+	t_writers_are(self->a, old, { 0, BYTES, session, 1, e.out_sequence });
+	ASSERT_LT(n, e.out_sequence);
+
+	/* A replay that fails spoils what it writes, and not what it is taken to write. */
+	t_replay_begin(self->a, g, 1);
+	f = t_replay_end(self->a, g, "replay");
+	t_is_failed(self->a, old, 0, BYTES, f);
+	t_is_clean(self->a, fresh, 0, BYTES);
+	t_writers_are(self->a, fresh, { 0, BYTES, session, 2, n });
+
+	/* And one that goes well does not mend it. */
+	f = t_fail(self->a, 2, C({ fresh, 50, BYTES }), "offload");
+	t_replay(self->a, g, 1);
+	t_is_clean(self->a, old, 0, BYTES);
+	t_is_clean(self->a, fresh, 0, 50);
+	t_is_failed(self->a, fresh, 50, BYTES, f);
+	/* Who wrote it well last. */
+	t_writers_are(self->a, fresh, { 0, BYTES, session, 2, n });
+
+	m = t_write(self->a, 3, C({ fresh, 50, BYTES }));
+	t_is_clean(self->a, fresh, 0, BYTES);
+	t_writers_are(self->a, fresh, { 0, 50, session, 2, n }, { 50, BYTES, session, 3, m });
+	ASSERT_EQ(0, t_destroy(self->a, g));
+}
+
+/*
  * C49: a graph was replayed on the metadata of the step before, since the step had
  * built new tensors and nobody had copied them to where the graph reads: repeated
  * characters, no error. Who must have his inputs new asks whether they were written

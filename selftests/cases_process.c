@@ -12,6 +12,7 @@
  *                            through exec
  */
 #include "process.h"
+#include "transport.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -213,6 +214,78 @@ TEST_F(process, c64_engine_is_dead_and_its_front_end_is_not)
 		ASSERT_EQ(0, t_drop(self->a, out[i]));
 	UNTIL(t_domain_query(self->a).out_sessions == 1);
 	IS_MENDED();
+}
+
+/* ------------------------------------------------------- of another version */
+
+/* An authority that says nothing but which versions it speaks. */
+static struct capkm_info other;
+static int other_closed;
+
+static int other_open(const char *path, void **state, char *why, size_t size)
+{
+	*state = NULL;
+	return 0;
+}
+
+static int other_call(void *state, unsigned int nr, void *arg)
+{
+	if (nr != CAPKM_NR_INFO)
+		return -ENOSYS;
+	memcpy(arg, &other, sizeof(other));
+	return 0;
+}
+
+static void other_close(void *state, bool inherited)
+{
+	other_closed++;
+}
+
+static const struct capkm_transport other_transport = {
+	.name = "the module", .open = other_open, .call = other_call, .close = other_close,
+};
+
+static int open_other(unsigned int version, unsigned int oldest, char *text, size_t size)
+{
+	struct capkm_error e = CAPKM_OPTS(struct capkm_error);
+	struct capkm *c = NULL;
+	int rc;
+
+	other = (struct capkm_info){
+		.size = sizeof(other), .out_abi_version = version, .out_abi_oldest = oldest,
+		.out_version = "9.9.9",
+	};
+	capkm_proxy = &other_transport;
+	rc = capkm_open("proxy:", NULL, &c, &e);
+	capkm_proxy = NULL;
+	snprintf(text, size, "%s", e.text);
+	if (!rc)
+		capkm_close(c);
+	return rc;
+}
+
+/*
+ * C88: the library comes with the image of a container and the module with the host, so one
+ * may be older than the other. They get on as long as each still serves the other; else
+ * the error says which of them is to be updated, and there is no handle.
+ */
+TEST(c88_library_and_module_of_other_versions)
+{
+	char text[512];
+
+	/* A newer module that still serves this library, and one that does not. */
+	ASSERT_EQ(0, open_other(CAPKM_ABI_VERSION + 5, CAPKM_ABI_VERSION, text, sizeof(text)));
+	ASSERT_EQ(1, other_closed);
+	ASSERT_EQ(-EPROTONOSUPPORT, open_other(CAPKM_ABI_VERSION + 5, CAPKM_ABI_VERSION + 1,
+					       text, sizeof(text)));
+	ASSERT_NE(NULL, strstr(text, "version 9.9.9"));
+	ASSERT_NE(NULL, strstr(text, "update the library"));
+	ASSERT_EQ(2, other_closed);
+	/* An older one that this library does not take any more. */
+	ASSERT_EQ(-EPROTONOSUPPORT, open_other(CAPKM_ABI_OLDEST - 1, CAPKM_ABI_OLDEST - 1,
+					       text, sizeof(text)));
+	ASSERT_NE(NULL, strstr(text, "update the module"));
+	ASSERT_EQ(3, other_closed);
 }
 
 /* ------------------------------------------------ killed at every boundary */
