@@ -1072,12 +1072,16 @@ static int events(unsigned int n, bool slow)
 static int captures(int seconds)
 {
 	time_t end = time(NULL) + seconds;
+	struct capkm_domain_create d = {
+		.name_uptr = t_ptr("watched"), .name_len = 7, .mode = 0644,
+	};
 	struct cl *a = t_client();
 	unsigned int i;
 	struct capkm_window_end e;
 	u_int64_t x, w, g;
 
-	named_domain(a, "watched", 0, 0);
+	T_OK(a, DOMAIN_CREATE, &d);
+	a->domain = d.out_domain;
 	x = labelled(a, "x");
 	for (i = 0; time(NULL) < end; i++) {
 		u_int64_t at = i % 4000;

@@ -65,7 +65,7 @@ has 'next: systemctl edit UNIT'
 lacks 'not loaded'
 ask 1 in_job env container=podman capadm doctor
 has '^wrong +node +the rules for devices of this container do not let you open'
-has 'next: docker run --device /dev/capkm'
+has 'next: podman run --device /dev/capkm'
 ask 2 in_job capadm health
 has '^no authority: /dev/capkm: Operation not permitted'
 if [ -x /usr/bin/transformer ]; then

@@ -41,7 +41,7 @@ ask() {
 ask 1 '' capadm doctor
 has '^ok +module'
 has '^wrong +node +/dev/capkm is not there: it was not given to this container'
-has 'next: docker run --device /dev/capkm'
+has 'next: podman run --device /dev/capkm'
 lacks 'make|dkms|headers|modprobe'
 ask 2 '' capadm health
 has '^no authority: /dev/capkm'
@@ -68,7 +68,7 @@ done
 ask 1 '' capadm doctor
 has '^wrong +module +capkm is not loaded, and this is a container: the module is the'
 has 'next: modprobe capkm  # on the host'
-lacks 'make|dkms|headers|docker'
+lacks 'make|dkms|headers|podman'
 modprobe capkm || no "the module is loaded again"
 
 all_so
