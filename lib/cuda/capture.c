@@ -242,11 +242,8 @@ static int begin_window(struct capkm_cuda *cuda, struct window *w,
 
 	if (cuda->pool)
 		rc = capkm_pool_priming_end(cuda->pool, w->origin->slot, err);
-	if (!rc) {
-		capkm_stream_begins(cuda, w->origin);
+	if (!rc)
 		rc = begin_driver(cuda, w, err);
-		capkm_stream_begun(cuda, w->origin);
-	}
 	if (!rc)
 		rc = capkm_window_begin(cuda->c, &where,
 					CAPKM_WINDOW_F_DRIVER_DONE, NULL, err);
@@ -255,9 +252,9 @@ static int begin_window(struct capkm_cuda *cuda, struct window *w,
 	return rc;
 }
 
-/* The authority first: it says so when there is nothing to begin. */
-int capkm_window_begin_on(struct capkm_cuda *cuda, struct stream *s,
-			  struct capkm_error *err)
+/* The authority first: it says so when there is nothing to begin. None looks meanwhile. */
+static int begin_on(struct capkm_cuda *cuda, struct stream *s,
+		    struct capkm_error *err)
 {
 	const struct capkm_where where = capkm_stream_place(s);
 	struct window *w;
@@ -273,6 +270,18 @@ int capkm_window_begin_on(struct capkm_cuda *cuda, struct stream *s,
 	}
 	rc = begin_window(cuda, w, err);
 	capkm_window_put(cuda, w);
+	return rc;
+}
+
+int capkm_window_begin_on(struct capkm_cuda *cuda, struct stream *s,
+			  struct capkm_error *err)
+{
+	int rc = capkm_stream_begins(cuda, s, "begin_capture", err);
+
+	if (rc)
+		return rc;
+	rc = begin_on(cuda, s, err);
+	capkm_stream_begun(cuda, s);
 	return rc;
 }
 

@@ -56,8 +56,9 @@ struct stream {
 	bool unbound;
 	bool listed;
 	bool changing;		/* claimed: a call changes its own window's state */
-	uint32_t looks;		/* calls that found no begun window, and go by that */
-	bool beginning;		/* the driver's capture begins; none looks */
+	uint32_t looks;		/* calls that found no begun window, and go by that ... */
+	uint32_t waits;		/* ... of which some wait for the stream's work */
+	bool beginning;		/* a capture begins, or it is unbound; none looks */
 	struct window *window;	/* a reference: its own, or that it joined; or NULL */
 };
 
@@ -69,7 +70,8 @@ struct capture {
 		CAPTURES,	/* without one */
 	} how;
 	struct window *window;	/* RECORDS: a reference, with its @issue */
-	struct stream *looked;	/* else: counted in its @looks */
+	struct stream *looked;	/* else: counted in its @looks, ... */
+	bool waits;		/* ... and @waits */
 	int status;		/* CU_CAPTURE_*, as the driver has said */
 	uint64_t id;		/* the driver's, of an active one */
 };
@@ -176,6 +178,7 @@ struct capkm_cuda {
 	pthread_mutex_t lock;
 	pthread_cond_t settled;	/* a stream's claim, looks or begin are over; with @lock */
 	pthread_mutex_t faulting;	/* telling the authority of a lost context */
+	pthread_mutex_t binding;	/* a stream; outside of all the others */
 	SLIST_HEAD(context_list, context) contexts;
 	SLIST_HEAD(stream_list, stream) streams;
 	SLIST_HEAD(graph_list, graph) graphs;	/* that were not destroyed */
@@ -214,13 +217,17 @@ int capkm_cu_error_at(struct capkm_cuda *cuda, struct context *context,
 		      struct capkm_error *err);
 /*
  * The same of a call that was given what another process has sent, @what: if it is none
- * such, the driver says CU_UNKNOWN, and the context is none the worse (seen on an H200).
+ * such, an H200's says CU_UNKNOWN or CU_MAP_FAILED, and the context is none the worse.
  */
 int capkm_cu_error_sent(struct capkm_cuda *cuda, int result, const char *call,
 			const char *function, const char *what,
 			struct capkm_error *err);
-/* A wait for work of the context has ended well: it is not lost, whatever it once said. */
-void capkm_context_works(struct context *context);
+/*
+ * Work was issued in the context, or waited for, and the driver said 0: so it is not lost,
+ * whatever it once said. @was_lost: context->lost from before the call, for a success that is
+ * older than the loss says nothing.
+ */
+void capkm_context_works(struct context *context, bool was_lost);
 #define cu_call(cuda, err, call, function, ...)				\
 	capkm_cu_error(cuda, (cuda)->cu.function(__VA_ARGS__), call,	\
 		       #function, err)
@@ -238,11 +245,13 @@ void capkm_cu_cause(struct capkm_cuda *cuda, int result, const char *function,
  */
 int capkm_cu_relax(struct capkm_cuda *cuda);
 void capkm_cu_restore(struct capkm_cuda *cuda, int mode);
+/* An event without times, of that context. */
+int capkm_cuda_event_new(struct capkm_cuda *cuda, struct context *context,
+			 const char *call, cu_event *event,
+			 struct capkm_error *err);
 /* The calling thread's context. -EINVAL: it has none. */
 int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
 		       struct context **out, struct capkm_error *err);
-/* The device of a context, and no slot of it. */
-struct capkm_where capkm_context_place(const struct context *context);
 /* Makes it current until the pop. */
 int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
 		    const char *call, struct capkm_error *err);
@@ -273,11 +282,15 @@ int capkm_stream_look(struct capkm_cuda *cuda, struct stream *stream,
 /* Only whether it captures, CU_CAPTURE_*; what the stream is part of stays as it is. */
 int capkm_stream_status(struct capkm_cuda *cuda, struct stream *stream,
 			const char *call, int *status, struct capkm_error *err);
+/* After a look that found no window: the caller is going to wait for the stream's work. */
+void capkm_capture_waits(struct capkm_cuda *cuda, struct capture *capture);
 /*
- * Around the begin of the driver's capture, by whoever has claimed the stream: those who
- * think that it does not capture are done, and new ones wait until it does.
+ * Around the begin of a window, by whoever has claimed the stream: those who think that it
+ * does not capture are done, and new ones wait until it does. -EBUSY: one of those waits for
+ * the stream's work, which may be long.
  */
-void capkm_stream_begins(struct capkm_cuda *cuda, struct stream *stream);
+int capkm_stream_begins(struct capkm_cuda *cuda, struct stream *stream,
+			const char *call, struct capkm_error *err);
 void capkm_stream_begun(struct capkm_cuda *cuda, struct stream *stream);
 void capkm_stream_put(struct capkm_cuda *cuda, struct stream *stream);
 /* Not the default stream of another thread: a handle means the calling thread's. */
@@ -375,9 +388,13 @@ void capkm_retained_free(struct retained_list *list);
 
 /* sync.c */
 
-/* Waits for the stream, which does not capture; what it had done is confirmed, or lost. */
-int capkm_stream_finish(struct capkm_cuda *cuda, const struct stream *stream,
-			const char *call, struct capkm_error *err);
+/*
+ * Waits for what the stream has been given, which is confirmed then, or lost. @on: the
+ * caller's look at it, which found no capture; it is put before the wait.
+ */
+int capkm_stream_finish(struct capkm_cuda *cuda, struct stream *stream,
+			struct capture *on, const char *call,
+			struct capkm_error *err);
 void capkm_cuda_events_close(struct capkm_cuda *cuda);
 
 /* window.c */

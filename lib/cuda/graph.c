@@ -181,23 +181,22 @@ static int make_event(struct capkm_cuda *cuda, struct graph *g,
 		      const struct stream *s, struct capkm_error *err)
 {
 	const char *call = "graph_replay";
+	cu_event event;
 	int mode, rc;
 
 	if (g->replayed && g->event_context == s->context)
 		return 0;
-	rc = capkm_cuda_push(cuda, s->context, call, err);
+	rc = capkm_cuda_event_new(cuda, s->context, call, &event, err);
 	if (rc)
 		return rc;
-	mode = capkm_cu_relax(cuda);
-	if (g->replayed)
+	if (g->replayed) {
+		mode = capkm_cu_relax(cuda);
 		drop_event(cuda, g, call);
-	rc = cu_call_on(cuda, s, err, call, cuEventCreate, &g->replayed,
-			CU_EVENT_DISABLE_TIMING);
-	capkm_cu_restore(cuda, mode);
-	capkm_cuda_pop(cuda);
-	if (!rc)
-		g->event_context = s->context;
-	return rc;
+		capkm_cu_restore(cuda, mode);
+	}
+	g->replayed = event;
+	g->event_context = s->context;
+	return 0;
 }
 
 /* What is behind the last replay can be waited for. */
@@ -219,11 +218,13 @@ static void mark(struct capkm_cuda *cuda, struct graph *g, struct stream *s)
 static int launch(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 		  struct capkm_error *err)
 {
+	const bool was_lost = atomic_load(&s->context->lost);
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
 	int result = cuda->cu.cuGraphLaunch(g->exec, s->handle);
 
 	if (!result) {
+		capkm_context_works(s->context, was_lost);
 		mark(cuda, g, s);
 		return capkm_graph_replay_end(cuda->c, g->id, 0, err);
 	}
@@ -311,6 +312,19 @@ static int record(struct capkm_cuda *cuda, struct stream *s, struct graph *g,
 	return rc;
 }
 
+/* Where it was replayed last, a reference; or NULL. */
+static struct stream *replayed_on(struct capkm_cuda *cuda, const struct graph *g)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&cuda->lock);
+	s = g->stream;
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(&cuda->lock);
+	return s;
+}
+
 static bool captures(struct capkm_cuda *cuda, struct stream *s)
 {
 	bool records;
@@ -319,16 +333,17 @@ static bool captures(struct capkm_cuda *cuda, struct stream *s)
 	pthread_mutex_lock(&cuda->lock);
 	records = s->window && s->window->begun;
 	pthread_mutex_unlock(&cuda->lock);
-	if (records || s->unbound || !capkm_stream_is_mine(s))
+	if (records || s->legacy || !capkm_stream_is_mine(s))
 		return records;
 	rc = capkm_stream_status(cuda, s, "graph_destroy", &status, NULL);
 	return rc ? rc == -EBUSY : status != CU_CAPTURE_NONE;
 }
 
-/* All that it writes is as if its last replay had failed. */
-static void taint(struct capkm_cuda *cuda, struct graph *g, int result)
+/* All that it writes is as if its last replay, on @s, had failed. */
+static void taint(struct capkm_cuda *cuda, struct graph *g,
+		  const struct stream *s, int result)
 {
-	const struct capkm_where where = capkm_stream_place(g->stream);
+	const struct capkm_where where = capkm_stream_place(s);
 	struct capkm_cause cause;
 	char text[CAPKM_TEXT_MAX + 1];
 	uint32_t answer;
@@ -341,26 +356,64 @@ static void taint(struct capkm_cuda *cuda, struct graph *g, int result)
 }
 
 /*
- * Waits for the event behind the last replay, not for the stream, which has other work;
- * for the stream, which does not capture, if the event could not be recorded.
+ * For the event behind the last replay, not for the stream, which has other work; for the
+ * stream, if it does not capture, where the event could not be recorded. CUresult
  */
-static int wait_for(struct capkm_cuda *cuda, struct graph *g,
+static int wait_driver(struct capkm_cuda *cuda, const struct graph *g,
+		       struct stream *s)
+{
+	struct capture on = { .how = CAPTURES };
+	int result;
+
+	if (g->unsure && capkm_stream_is_mine(s))
+		capkm_stream_look(cuda, s, "graph_destroy", &on, NULL);
+	if (on.looked) {
+		capkm_capture_waits(cuda, &on);
+		result = cuda->cu.cuStreamSynchronize(s->handle);
+	} else {
+		result = cuda->cu.cuEventSynchronize(g->replayed);
+	}
+	capkm_capture_put(cuda, &on);
+	return result;
+}
+
+/* Until its last replay, on @s or on none, is done. */
+static int wait_for(struct capkm_cuda *cuda, struct graph *g, struct stream *s,
 		    struct capkm_error *err)
 {
 	int mode, result;
 
-	if (!g->stream)
+	if (!s)
 		return 0;
 	mode = capkm_cu_relax(cuda);
-	result = g->unsure && !g->stream->unbound ?
-		cuda->cu.cuStreamSynchronize(g->stream->handle) :
-		cuda->cu.cuEventSynchronize(g->replayed);
+	result = wait_driver(cuda, g, s);
 	capkm_cu_restore(cuda, mode);
 	if (!result)
 		return 0;
-	taint(cuda, g, result);
-	return capkm_cu_error_on(cuda, g->stream, result, "graph_destroy",
+	taint(cuda, g, s, result);
+	return capkm_cu_error_on(cuda, s, result, "graph_destroy",
 				 "cuEventSynchronize", err);
+}
+
+/* Of a graph that was taken off its list. False: its stream captures, not now. */
+static bool finish(struct capkm_cuda *cuda, struct graph *g,
+		   struct capkm_error *err, int *rc)
+{
+	struct stream *s = replayed_on(cuda, g);
+	const bool now = !s || !captures(cuda, s);
+
+	if (now)
+		*rc = wait_for(cuda, g, s, err);
+	if (s)
+		capkm_stream_put(cuda, s);
+	return now;
+}
+
+static void put_off(struct capkm_cuda *cuda, struct graph *g)
+{
+	pthread_mutex_lock(&cuda->lock);
+	SLIST_INSERT_HEAD(&cuda->late, g, next);
+	pthread_mutex_unlock(&cuda->lock);
 }
 
 /* Graphs that were destroyed while a stream captured, and are done by now. */
@@ -368,7 +421,7 @@ static void sweep_late(struct capkm_cuda *cuda)
 {
 	SLIST_HEAD(, graph) list;
 	struct graph *g;
-	bool busy;
+	int rc;
 
 	pthread_mutex_lock(&cuda->lock);
 	SLIST_FIRST(&list) = SLIST_FIRST(&cuda->late);
@@ -376,15 +429,10 @@ static void sweep_late(struct capkm_cuda *cuda)
 	pthread_mutex_unlock(&cuda->lock);
 	while ((g = SLIST_FIRST(&list))) {
 		SLIST_REMOVE_HEAD(&list, next);
-		busy = captures(cuda, g->stream);
-		if (!busy)
-			wait_for(cuda, g, NULL);
-		pthread_mutex_lock(&cuda->lock);
-		if (busy)
-			SLIST_INSERT_HEAD(&cuda->late, g, next);
-		pthread_mutex_unlock(&cuda->lock);
-		if (!busy)
+		if (finish(cuda, g, NULL, &rc))
 			capkm_cuda_graph_put(cuda, g);
+		else
+			put_off(cuda, g);
 	}
 }
 
@@ -426,7 +474,7 @@ int capkm_cuda_graph_replay(struct capkm_cuda *cuda, cu_stream handle,
 
 /* destroy */
 
-static bool unlist(struct capkm_cuda *cuda, struct graph *g, bool late)
+static bool unlist(struct capkm_cuda *cuda, struct graph *g)
 {
 	bool listed;
 
@@ -435,8 +483,6 @@ static bool unlist(struct capkm_cuda *cuda, struct graph *g, bool late)
 	if (listed) {
 		g->gone = true;
 		SLIST_REMOVE(&cuda->graphs, g, graph, next);
-		if (late)
-			SLIST_INSERT_HEAD(&cuda->late, g, next);
 	}
 	pthread_mutex_unlock(&cuda->lock);
 	return listed;
@@ -446,35 +492,34 @@ int capkm_cuda_graph_destroy(struct capkm_cuda *cuda, uint64_t graph,
 			     struct capkm_error *err)
 {
 	struct graph *g;
-	bool late;
 	int rc = capkm_cuda_usable(cuda, "graph_destroy", err);
 
 	if (rc)
 		return rc;
 	if (capkm_cuda_graph_get(cuda, graph, "graph_destroy", &g, NULL))
 		return 0;
-	late = g->stream && captures(cuda, g->stream);
-	if (unlist(cuda, g, late) && !late) {
-		rc = wait_for(cuda, g, err);
+	if (!unlist(cuda, g)) {
 		capkm_cuda_graph_put(cuda, g);
+		return 0;
+	}
+	capkm_cuda_graph_put(cuda, g);	/* the list's is left */
+	if (!finish(cuda, g, err, &rc)) {
+		put_off(cuda, g);
+		return 0;
 	}
 	capkm_cuda_graph_put(cuda, g);
-	if (!late)
-		sweep_late(cuda);
+	sweep_late(cuda);
 	return rc;
 }
 
+/* No stream captures any more. */
 void capkm_cuda_graphs_close(struct capkm_cuda *cuda)
 {
 	struct graph *g;
 
 	while ((g = SLIST_FIRST(&cuda->graphs)))
 		capkm_cuda_graph_destroy(cuda, g->id, NULL);
-	while ((g = SLIST_FIRST(&cuda->late))) {
-		SLIST_REMOVE_HEAD(&cuda->late, next);
-		wait_for(cuda, g, NULL);
-		capkm_cuda_graph_put(cuda, g);
-	}
+	sweep_late(cuda);
 }
 
 /* Its own, and its bodies'. Graphs that are nodes of it answer for themselves. */

@@ -122,10 +122,19 @@ static void notice(struct capkm_cuda *cuda, struct context *context,
 	pthread_mutex_unlock(&cuda->faulting);
 }
 
-void capkm_context_works(struct context *context)
+void capkm_context_works(struct context *context, bool was_lost)
 {
-	if (atomic_load_explicit(&context->lost, memory_order_relaxed))
+	if (was_lost)
 		atomic_store(&context->lost, false);
+}
+
+/* The device of a context, and no slot of it. */
+static struct capkm_where place_of(const struct context *context)
+{
+	struct capkm_where where = { .slot = 0 };
+
+	memcpy(where.device, context->uuid, sizeof(where.device));
+	return where;
 }
 
 static int say(struct capkm_cuda *cuda, int result, const char *call,
@@ -176,7 +185,7 @@ int capkm_cu_error_at(struct capkm_cuda *cuda, struct context *context,
 		      int result, const char *call, const char *function,
 		      struct capkm_error *err)
 {
-	const struct capkm_where where = capkm_context_place(context);
+	const struct capkm_where where = place_of(context);
 
 	notice(cuda, context, &where, result, function);
 	return say(cuda, result, call, function, err);
@@ -186,7 +195,7 @@ int capkm_cu_error_sent(struct capkm_cuda *cuda, int result, const char *call,
 			const char *function, const char *what,
 			struct capkm_error *err)
 {
-	if (result != CU_UNKNOWN)
+	if (result != CU_UNKNOWN && result != CU_MAP_FAILED)
 		return capkm_cu_error(cuda, result, call, function, err);
 	capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0, "%s: %s: %s (%d): %s",
 			call, function, capkm_cu_name(cuda, result), result,
@@ -280,14 +289,6 @@ int capkm_cuda_context(struct capkm_cuda *cuda, const char *call,
 	return 0;
 }
 
-struct capkm_where capkm_context_place(const struct context *context)
-{
-	struct capkm_where where = { .slot = 0 };
-
-	memcpy(where.device, context->uuid, sizeof(where.device));
-	return where;
-}
-
 int capkm_cuda_push(struct capkm_cuda *cuda, struct context *context,
 		    const char *call, struct capkm_error *err)
 {
@@ -301,6 +302,22 @@ void capkm_cuda_pop(struct capkm_cuda *cuda)
 	cu_context old;
 
 	cuda->cu.cuCtxPopCurrent(&old);
+}
+
+int capkm_cuda_event_new(struct capkm_cuda *cuda, struct context *context,
+			 const char *call, cu_event *event,
+			 struct capkm_error *err)
+{
+	int mode, result, rc = capkm_cuda_push(cuda, context, call, err);
+
+	if (rc)
+		return rc;
+	mode = capkm_cu_relax(cuda);
+	result = cuda->cu.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+	capkm_cu_restore(cuda, mode);
+	capkm_cuda_pop(cuda);
+	return capkm_cu_error_at(cuda, context, result, call, "cuEventCreate",
+				 err);
 }
 
 static int check_handle(struct capkm *c, struct capkm_error *err)
@@ -353,6 +370,7 @@ int capkm_cuda_open(struct capkm *c, const struct capkm_cuda_opts *opts,
 	pthread_mutex_init(&cuda->lock, NULL);
 	pthread_cond_init(&cuda->settled, NULL);
 	pthread_mutex_init(&cuda->faulting, NULL);
+	pthread_mutex_init(&cuda->binding, NULL);
 	rc = capkm_cu_load(&cuda->cu, o.library, cuda->per_thread, err);
 	if (rc) {
 		release_handle(c);
@@ -398,6 +416,7 @@ void capkm_cuda_close(struct capkm_cuda *cuda)
 		SLIST_REMOVE_HEAD(&cuda->contexts, next);
 		free(c);
 	}
+	pthread_mutex_destroy(&cuda->binding);
 	pthread_mutex_destroy(&cuda->faulting);
 	pthread_cond_destroy(&cuda->settled);
 	pthread_mutex_destroy(&cuda->lock);

@@ -151,6 +151,13 @@ int capkm_stream_join(struct capkm_cuda *cuda, struct stream *stream,
 	return 0;
 }
 
+/* By another thread, since the caller has found it. */
+static int not_bound_any_more(const char *call, struct capkm_error *err)
+{
+	return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
+		"%s: the stream is not bound any more", call);
+}
+
 int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
 		       const char *call, struct capkm_error *err)
 {
@@ -161,9 +168,8 @@ int capkm_stream_claim(struct capkm_cuda *cuda, struct stream *s,
 	unbound = s->unbound;
 	s->changing = busy || !unbound;
 	pthread_mutex_unlock(&cuda->lock);
-	if (unbound)	/* by another thread, since the caller has found it */
-		return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
-			"%s: the stream is not bound any more", call);
+	if (unbound)
+		return not_bound_any_more(call, err);
 	return busy ? capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 		"%s: another thread prepares, begins or ends a window on the stream",
 		call) : 0;
@@ -196,10 +202,20 @@ void capkm_capture_put(struct capkm_cuda *cuda, struct capture *capture)
 	if (!capture->looked)
 		return;
 	pthread_mutex_lock(&cuda->lock);
+	capture->looked->waits -= capture->waits;
 	if (!--capture->looked->looks)
 		pthread_cond_broadcast(&cuda->settled);
 	pthread_mutex_unlock(&cuda->lock);
 	capture->looked = NULL;
+	capture->waits = false;
+}
+
+void capkm_capture_waits(struct capkm_cuda *cuda, struct capture *capture)
+{
+	pthread_mutex_lock(&cuda->lock);
+	capture->waits = true;
+	capture->looked->waits++;
+	pthread_mutex_unlock(&cuda->lock);
 }
 
 int capkm_capture_hold(struct capkm_cuda *cuda, struct capture *capture,
@@ -280,21 +296,34 @@ static int look_begin(struct capkm_cuda *cuda, struct stream *s,
 	if (s->window && s->window->begun) {
 		on->window = s->window;
 		on->window->refs++;
-	} else {
+	} else if (!s->unbound) {
 		on->looked = s;
 		s->looks++;
 	}
 	pthread_mutex_unlock(&cuda->lock);
-	return on->window ? capkm_capture_hold(cuda, on, call, err) : 0;
+	if (on->window)
+		return capkm_capture_hold(cuda, on, call, err);
+	return on->looked ? 0 : not_bound_any_more(call, err);
 }
 
-void capkm_stream_begins(struct capkm_cuda *cuda, struct stream *s)
+int capkm_stream_begins(struct capkm_cuda *cuda, struct stream *s,
+			const char *call, struct capkm_error *err)
 {
+	bool waits;
+
 	pthread_mutex_lock(&cuda->lock);
 	s->beginning = true;
-	while (s->looks)
+	while (s->looks && !s->waits)
 		pthread_cond_wait(&cuda->settled, &cuda->lock);
+	waits = s->waits;
+	if (waits) {
+		s->beginning = false;
+		pthread_cond_broadcast(&cuda->settled);
+	}
 	pthread_mutex_unlock(&cuda->lock);
+	return !waits ? 0 : capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: another thread reads from the stream, and waits for its work; try again when it is done",
+		call);
 }
 
 void capkm_stream_begun(struct capkm_cuda *cuda, struct stream *s)
@@ -627,14 +656,59 @@ static int add(struct capkm_cuda *cuda, struct stream *s,
 	return rc;
 }
 
+/* @known: NULL if it is not. */
+static int look_if_bound(struct capkm_cuda *cuda, cu_stream handle,
+			 const char *call, struct stream **known,
+			 struct capture *on, struct capkm_error *err)
+{
+	int rc;
+
+	while (!find_bound(cuda, handle, call, known, NULL)) {
+		rc = look_begin(cuda, *known, call, on, err);
+		if (rc != -ENOENT)
+			return rc;
+		/* It has been unbound since it was found. */
+		capkm_stream_put(cuda, *known);
+	}
+	*known = NULL;
+	return 0;
+}
+
+/*
+ * Bound already, it may capture, or begin to. Not yet: nobody else binds it meanwhile, and
+ * begins a capture, for one thread binds at a time.
+ */
+static int bind(struct capkm_cuda *cuda, struct stream *s,
+		const struct capkm_cuda_stream_opts *o, struct stream **bound,
+		struct capkm_error *err)
+{
+	const char *call = "cuda_stream_bind";
+	struct capture on = { .how = NOT_CAPTURING };
+	struct stream *known;
+	int rc = look_if_bound(cuda, s->handle, call, &known, &on, err);
+
+	if (!rc)
+		rc = check_capture(cuda, s, err);
+	/* A green context has no per-thread stream, the driver says: an invalid handle. */
+	if (rc == -EINVAL && s->per_thread && is_green(cuda, CU_STREAM_IS_LEGACY))
+		rc = refuse_green(err);
+	if (!rc)
+		rc = ask_stream(cuda, s, err);
+	if (!rc)
+		rc = add(cuda, s, o, bound, err);
+	capkm_capture_put(cuda, &on);
+	if (known)
+		capkm_stream_put(cuda, known);
+	return rc;
+}
+
 int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 			   const struct capkm_cuda_stream_opts *opts,
 			   struct capkm_where *where, struct capkm_error *err)
 {
 	const char *call = "cuda_stream_bind";
 	struct capkm_cuda_stream_opts o;
-	struct stream *s, *known = NULL, *bound = NULL;
-	struct capture on = { .how = NOT_CAPTURING };
+	struct stream *s, *bound = NULL;
 	int rc = capkm_cuda_usable(cuda, call, err);
 
 	if (!rc)
@@ -654,23 +728,11 @@ int capkm_cuda_stream_bind(struct capkm_cuda *cuda, cu_stream handle,
 	s->per_thread = s->handle == CU_STREAM_IS_PER_THREAD;
 	s->thread = pthread_self();
 	capkm_streams_sweep(cuda);
-	/* Bound already? Then it may capture, or begin to. */
-	if (!find_bound(cuda, s->handle, call, &known, NULL))
-		rc = look_begin(cuda, known, call, &on, err);
-	if (!rc)
-		rc = check_capture(cuda, s, err);
-	/* A green context has no per-thread stream, the driver says: an invalid handle. */
-	if (rc == -EINVAL && s->per_thread && is_green(cuda, CU_STREAM_IS_LEGACY))
-		rc = refuse_green(err);
-	if (!rc)
-		rc = ask_stream(cuda, s, err);
-	if (!rc)
-		rc = add(cuda, s, &o, &bound, err);
+	pthread_mutex_lock(&cuda->binding);
+	rc = bind(cuda, s, &o, &bound, err);
+	pthread_mutex_unlock(&cuda->binding);
 	if (!rc && where)
 		*where = capkm_stream_place(bound);
-	capkm_capture_put(cuda, &on);
-	if (known)
-		capkm_stream_put(cuda, known);
 	if (rc || bound != s)
 		free(s);
 	return rc;
@@ -690,12 +752,17 @@ int capkm_cuda_stream_unbind(struct capkm_cuda *cuda, cu_stream handle,
 		capkm_stream_put(cuda, s);
 		return rc;
 	}
-	capkm_stream_drop_window(cuda, s);
-	pthread_mutex_lock(&cuda->lock);
-	s->unbound = true;
-	pthread_mutex_unlock(&cuda->lock);
+	/* What follows by that handle, and begins there, does not know of old looks. */
+	rc = capkm_stream_begins(cuda, s, call, err);
+	if (!rc) {
+		capkm_stream_drop_window(cuda, s);
+		pthread_mutex_lock(&cuda->lock);
+		s->unbound = true;
+		pthread_mutex_unlock(&cuda->lock);
+		capkm_stream_begun(cuda, s);
+	}
 	capkm_stream_unclaim(cuda, s);
 	capkm_stream_put(cuda, s);
 	capkm_streams_sweep(cuda);
-	return 0;
+	return rc;
 }

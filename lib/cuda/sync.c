@@ -15,48 +15,82 @@ static int waited(struct capkm_cuda *cuda, const struct stream *s,
 
 	if (result)
 		return capkm_cu_error_on(cuda, s, result, call, function, err);
-	capkm_context_works(s->context);
 	return capkm_confirm(cuda->c, &where, sequence, NULL, err);
 }
 
-int capkm_stream_finish(struct capkm_cuda *cuda, const struct stream *s,
-			const char *call, struct capkm_error *err)
+/* Behind all that it has been given, which is up to @sequence. */
+static int mark(struct capkm_cuda *cuda, const struct stream *s,
+		cu_event event, const char *call, uint64_t *sequence,
+		struct capkm_error *err)
 {
 	const struct capkm_where where = capkm_stream_place(s);
-	uint64_t sequence;
-	int mode, result;
-	int rc = capkm_stream_sequence(cuda->c, &where, &sequence, err);
+	const bool was_lost = atomic_load(&s->context->lost);
+	int rc = capkm_stream_sequence(cuda->c, &where, sequence, err);
 
-	if (rc)
-		return rc;
-	mode = capkm_cu_relax(cuda);
-	result = cuda->cu.cuStreamSynchronize(s->handle);
-	capkm_cu_restore(cuda, mode);
-	return waited(cuda, s, sequence, result, call, "cuStreamSynchronize",
-		      err);
+	if (!rc)
+		rc = cu_call_on(cuda, s, err, call, cuEventRecord, event,
+				s->handle);
+	if (!rc)
+		capkm_context_works(s->context, was_lost);
+	return rc;
 }
 
-/* A capture may begin while it waits: who begins that is not to wait for all the work. */
+/*
+ * By an event: a capture that begins during the wait is not broken by that, and does not
+ * have to wait for it.
+ */
+int capkm_stream_finish(struct capkm_cuda *cuda, struct stream *s,
+			struct capture *on, const char *call,
+			struct capkm_error *err)
+{
+	uint64_t sequence;
+	cu_event event;
+	int mode, result, rc;
+
+	rc = capkm_cuda_event_new(cuda, s->context, call, &event, err);
+	if (rc) {
+		capkm_capture_put(cuda, on);
+		return rc;
+	}
+	rc = mark(cuda, s, event, call, &sequence, err);
+	capkm_capture_put(cuda, on);
+	mode = capkm_cu_relax(cuda);
+	if (!rc) {
+		result = cuda->cu.cuEventSynchronize(event);
+		rc = waited(cuda, s, sequence, result, call,
+			    "cuEventSynchronize", err);
+	}
+	cu_call_on(cuda, s, NULL, call, cuEventDestroy, event);
+	capkm_cu_restore(cuda, mode);
+	return rc;
+}
+
 int capkm_cuda_stream_sync(struct capkm_cuda *cuda, cu_stream handle,
 			   struct capkm_error *err)
 {
 	const char *call = "cuda_stream_sync";
-	struct capture capture;
+	struct capture on;
 	struct stream *s;
 	int rc;
 
-	rc = capkm_stream_get(cuda, handle, call, &s, &capture, err);
+	rc = capkm_stream_get(cuda, handle, call, &s, &on, err);
 	if (rc)
 		return rc;
-	capkm_capture_put(cuda, &capture);
-	if (capture.how == CAPTURES)
+	if (on.how == CAPTURES)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the stream captures; a synchronise would break that",
 			call);
 	else
 		rc = capkm_stream_refuse(cuda, s, CAPKM_REFUSE_SYNC, call, err);
-	if (!rc)
-		rc = capkm_stream_finish(cuda, s, call, err);
+	/* The authority does not have that window any more, the driver's capture is open. */
+	if (!rc && on.window)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: window %" PRIu64 " was taken away while the stream captures; end or abort it",
+			call, on.window->id);
+	if (rc)
+		capkm_capture_put(cuda, &on);
+	else
+		rc = capkm_stream_finish(cuda, s, &on, call, err);
 	capkm_stream_put(cuda, s);
 	return rc;
 }
@@ -91,6 +125,7 @@ static int sync_all(struct capkm_cuda *cuda, struct context *context,
 		    struct stream *const *streams, uint64_t *sequences,
 		    uint32_t len, const char *call, struct capkm_error *err)
 {
+	const bool was_lost = atomic_load(&context->lost);
 	struct capkm_where where;
 	uint32_t i;
 	int mode, result, rc = 0;
@@ -107,7 +142,7 @@ static int sync_all(struct capkm_cuda *cuda, struct context *context,
 	if (result)
 		return capkm_cu_error_on(cuda, len ? streams[0] : NULL, result,
 					 call, "cuCtxSynchronize", err);
-	capkm_context_works(context);
+	capkm_context_works(context, was_lost);
 	for (i = 0; i < len && !rc; i++) {
 		where = capkm_stream_place(streams[i]);
 		rc = capkm_confirm(cuda->c, &where, sequences[i], NULL, err);
@@ -341,7 +376,8 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
 	if (rc)
 		return rc;
-	capkm_capture_put(cuda, &capture);
+	if (e.window)		/* that one is held instead, see join() */
+		capkm_capture_put(cuda, &capture);
 	if (!e.window && capture.how != NOT_CAPTURING)
 		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: the stream captures, and the event was recorded outside; to wait for it would break the capture",

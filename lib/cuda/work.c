@@ -171,6 +171,8 @@ static int run(struct job *job, const struct capkm_cuda_work *work,
 	       uint32_t *result, struct capkm_error *err)
 {
 	struct capkm_scope scope;
+	bool was_lost;
+	int issued;
 	int rc = begin(job->cuda, job->stream, &job->capture, job->call, work,
 		       &scope, NULL, err);
 
@@ -180,8 +182,13 @@ static int run(struct job *job, const struct capkm_cuda_work *work,
 		*result = scope.result;
 	if (!scope.id)
 		return 0;
-	return capkm_work_end(job->cuda, job->stream, &scope, job->issue(job),
-			      job->call, job->function, err);
+	was_lost = atomic_load(&job->stream->context->lost);
+	issued = job->issue(job);
+	/* Of what is recorded the device has not heard. */
+	if (!issued && !job->capture.window)
+		capkm_context_works(job->stream->context, was_lost);
+	return capkm_work_end(job->cuda, job->stream, &scope, issued, job->call,
+			      job->function, err);
 }
 
 static int issue_launch(struct job *job)
@@ -588,17 +595,32 @@ struct reading {
 	struct capkm_error *err;
 };
 
-/* Between the two checks of capkm_read(). No capture begins meanwhile. */
+/* Between the two checks of capkm_read(). */
 static int copy_out(void *context, void *dst, const void *src,
 		    const struct capkm_claim *claim)
 {
 	struct reading *r = context;
 	struct capkm_cuda *cuda = r->cuda;
-	int rc = cu_call_on(cuda, r->stream, r->err, r->call, cuMemcpyAsync,
-			    (uintptr_t)dst, (uintptr_t)src,
-			    claim->end - claim->start, r->stream->handle);
+	struct capture on;
+	int rc = capkm_stream_look(cuda, r->stream, r->call, &on, r->err);
 
-	return rc ? rc : capkm_stream_finish(cuda, r->stream, r->call, r->err);
+	if (rc)
+		return rc;
+	if (on.how != NOT_CAPTURING) {
+		capkm_capture_put(cuda, &on);
+		return capkm_error_set(r->err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: another thread has begun to capture on the stream",
+			r->call);
+	}
+	/* If the host memory is pageable, the driver waits. */
+	capkm_capture_waits(cuda, &on);
+	rc = cu_call_on(cuda, r->stream, r->err, r->call, cuMemcpyAsync,
+			(uintptr_t)dst, (uintptr_t)src,
+			claim->end - claim->start, r->stream->handle);
+	if (!rc)
+		return capkm_stream_finish(cuda, r->stream, &on, r->call, r->err);
+	capkm_capture_put(cuda, &on);
+	return rc;
 }
 
 static int read_claims(struct reading *r, const struct capkm_claim *claims,
@@ -645,11 +667,11 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 	if (capture.window)
 		rc = capkm_stream_refuse(cuda, r.stream, CAPKM_REFUSE_READ,
 					 call, err);
+	capkm_capture_put(cuda, &capture);
 	if (!rc)
 		rc = read_claims(&r, reads.claims, reads.len, from->address,
 				 data);
 	capkm_cuda_unresolve(&reads);
-	capkm_capture_put(cuda, &capture);
 	capkm_stream_put(cuda, r.stream);
 	return rc;
 }

@@ -454,6 +454,67 @@ TEST_F(bridge, failed_launch_dooms)
 	b_usable(g, s, &self->on_s);
 }
 
+struct replayer {
+	struct gpu *g;
+	uint64_t graph;
+};
+
+/* The second time, nothing behind it can be waited for. */
+static void *replay_there(void *arg)
+{
+	struct replayer *r = arg;
+
+	CU_DO(cuCtxSetCurrent(r->g->context));
+	c_bind_(r->g, CU_STREAM_IS_PER_THREAD);
+	c_replay_(r->g, CU_STREAM_IS_PER_THREAD, r->graph);
+	standin.fail("cuEventRecord", 1, 801);
+	c_replay_(r->g, CU_STREAM_IS_PER_THREAD, r->graph);
+	return NULL;
+}
+
+/* Another thread's default stream has the handle of one's own, which is not waited for. */
+TEST_F(bridge, replayed_on_the_default_stream_of_a_thread)
+{
+	G;
+	uint64_t m = c_new(g, s, 0);
+	struct replayer r = { .g = g };
+	pthread_t thread;
+
+	ONLY_STANDIN();
+	c_record(g, s);
+	c_inc(g, s, m);
+	r.graph = c_end(g, s);
+	c_bind(g, CU_STREAM_IS_PER_THREAD);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, replay_there, &r));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	c_record(g, CU_STREAM_IS_PER_THREAD);
+	c_destroy(g, r.graph);
+	NOTHING_BROKE();
+	c_destroy(g, c_end(g, CU_STREAM_IS_PER_THREAD));
+}
+
+/* It cannot capture, so nothing that was replayed there is put off. */
+TEST_F(bridge, replayed_on_the_legacy_stream)
+{
+	G;
+	uint64_t m = c_new(g, s, 6), graph;
+	cu_stream u = NULL;
+
+	CU(cuStreamCreate(&u, 0));
+	c_bind(g, u);
+	c_bind(g, NULL);
+	c_record(g, s);
+	c_inc(g, s, m);
+	graph = c_end(g, s);
+	c_replay(g, NULL, graph);
+	c_sync(g, NULL);
+	c_record(g, u);
+	c_destroy(g, graph);
+	ASSERT_EQ(0, b_domain(g).out_graphs);
+	NOTHING_BROKE();
+	c_abort(g, u);
+}
+
 /* GR-10: a doomed window ends the driver's capture although nobody wants the graph. */
 TEST_F(bridge, doomed_is_closed)
 {

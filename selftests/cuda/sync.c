@@ -163,7 +163,7 @@ TEST_F(bridge, replay_is_confirmed)
 TEST_F(bridge, failed_waits)
 {
 	static const char *const calls[] = {
-		"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuEventQuery",
+		"cuEventSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuEventQuery",
 	};
 	G;
 	uint64_t a = b_shared(g, s, 5);
@@ -383,7 +383,7 @@ TEST_F(bridge, bad_address_in_a_graph)
 TEST_F(bridge, sticky_waits)
 {
 	static const char *const calls[] = {
-		"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuEventQuery",
+		"cuEventSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuEventQuery",
 	};
 	G;
 	uint64_t a = b_shared(g, s, 5);
@@ -574,6 +574,30 @@ TEST_F(bridge, lost_context_is_told_once)
 	c_is_tainted(g, m, CAPKM_KIND_DEVICE_FAULT);
 }
 
+/*
+ * Nor is a context lost for ever of which that was said: the driver takes its work again,
+ * and when it loses that, it is told.
+ */
+TEST_F(bridge, lost_after_all)
+{
+	G;
+	uint64_t a = b_shared(g, s, 5), b = b_shared(g, t, 6);
+	cu_event e = c_event();
+
+	ONLY_STANDIN();
+	standin.fail("cuEventRecord", 1, CU_UNKNOWN);
+	ASSERT_EQ(-EREMOTEIO, capkm_cuda_event_record(g->b, e, s, &err));
+	ASSERT_EQ(1, b_domain(g).out_faulted);
+	OK(capkm_context_renew(g->c, self->on_s.device, NULL, &err));
+	c_set(g, s, a, 1);
+	c_bad(g, t, b);
+	REFUSED(-EREMOTEIO, capkm_cuda_stream_sync(g->b, t, &err));
+	ASSERT_EQ(700, err.code);
+	ASSERT_EQ(1, b_domain(g).out_faulted);
+	c_is_tainted(g, a, CAPKM_KIND_DEVICE_FAULT);
+	c_is_tainted(g, b, CAPKM_KIND_DEVICE_FAULT);
+}
+
 /* And one that a launch gives. */
 TEST_F(bridge, sticky_launch)
 {
@@ -589,6 +613,54 @@ TEST_F(bridge, sticky_launch)
 	OK(capkm_context_renew(g->c, self->on_s.device, NULL, &err));
 	c_write(g, t, b, 6);
 	c_is(g, t, b, 6);
+}
+
+static struct gate behind = GATE;
+
+struct reader {
+	struct gpu *g;
+	cu_stream s;
+	uint64_t m;
+	int rc;
+};
+
+static void *read_there(void *arg)
+{
+	struct reader *r = arg;
+	uint32_t words[WORDS];
+
+	CU_DO(cuCtxSetCurrent(r->g->context));
+	r->rc = c_try_read(r->g, r->s, r->m, words);
+	return NULL;
+}
+
+/* Who waits for work of the stream does not keep one who begins a capture there waiting. */
+TEST_F(bridge, begin_does_not_wait_for_readers)
+{
+	G;
+	struct reader r = { .g = g, .s = s, .m = c_new(g, s, 6) };
+	pthread_t thread;
+	int rc;
+
+	c_gate(s, &behind);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, read_there, &r));
+	usleep(50000);
+	OK(capkm_cuda_graph_prepare(g->b, s, NULL, NULL, &err));
+	/* Whether the reader waits in the driver's copy, or behind it, is the driver's matter. */
+	rc = capkm_cuda_graph_begin(g->b, s, &err);
+	if (rc) {
+		ASSERT_EQ(-EBUSY, rc);
+		SAYS("another thread reads");
+	} else {
+		c_inc(g, s, r.m);
+		c_destroy(g, c_end(g, s));
+	}
+	gate_open(&behind);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(0, r.rc);
+	c_abort(g, s);
+	NOTHING_BROKE();
+	b_usable(g, s, &self->on_s);
 }
 
 /* In a window a fault dooms it, and the driver's capture is closed all the same. */
