@@ -163,7 +163,8 @@ CAPKM_API int capkm_cuda_stream_bind(struct capkm_cuda *cuda,
  * Its window, if it has one, is aborted. Its slot is free for another stream once what
  * it has issued was seen to be done: so synchronise it first, or the context later.
  *
- * Return: 0; -ENOENT (not bound), -EBUSY (another call changes its window)
+ * Return: 0; -ENOENT (not bound), -EBUSY (another call changes its window, or reads from
+ * it and waits)
  */
 CAPKM_API int capkm_cuda_stream_unbind(struct capkm_cuda *cuda,
 				       struct CUstream_st *stream,
@@ -749,7 +750,8 @@ CAPKM_API int capkm_cuda_graph_prepare(struct capkm_cuda *cuda,
  * Calls of other threads that issue on the stream at this moment are waited for, and are
  * not recorded. If the driver refuses, the window is aborted: prepare again.
  *
- * Return: 0; see capkm_window_begin(); errors of the driver
+ * Return: 0; -EBUSY (another thread reads from the stream, and waits for its work; the
+ * window stays prepared), see capkm_window_begin(); errors of the driver
  */
 CAPKM_API int capkm_cuda_graph_begin(struct capkm_cuda *cuda,
 				     struct CUstream_st *stream,
