@@ -13,7 +13,7 @@ passed=0
 failed=1
 
 # shellcheck source=/dev/null
-. /selftests/capadm.sh
+. /selftests/capadm_lib.sh
 
 mount -t securityfs none /sys/kernel/security || exit
 [ -w "$lockdown" ] || {

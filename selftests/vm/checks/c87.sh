@@ -21,7 +21,7 @@ trap finish EXIT
 
 # Followed, it keeps shellcheck busy for minutes.
 # shellcheck source=/dev/null
-. ./capadm.sh
+. ./capadm_lib.sh
 
 rmmod capkm && modprobe capkm || exit
 

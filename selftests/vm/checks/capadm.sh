@@ -17,7 +17,7 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
+. ./capadm_lib.sh
 
 # ---- versions and help, before there is anything
 

@@ -14,7 +14,7 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
+. ./capadm_lib.sh
 
 # printable FILE: nothing else; graphs for Graphviz are indented by tabs
 printable() {

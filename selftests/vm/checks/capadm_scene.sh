@@ -16,7 +16,7 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
+. ./capadm_lib.sh
 
 hold --scene
 read -r training inference old failure first second third <"$tmp/held"

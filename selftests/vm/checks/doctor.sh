@@ -15,8 +15,8 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
-# shellcheck disable=SC2034 # capadm.sh looks at them
+. ./capadm_lib.sh
+# shellcheck disable=SC2034 # capadm_lib.sh looks at them
 loose=yes shown=9
 
 # Texts are wrapped.

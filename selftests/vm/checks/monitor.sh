@@ -19,7 +19,7 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
+. ./capadm_lib.sh
 
 loose=yes
 shown=9
@@ -30,7 +30,7 @@ complains() {
 }
 
 hold --hold
-read -r domain orphan <"$tmp/held"
+read -r domain _ <"$tmp/held"
 
 # ---- all domains, one domain, one's own; many events
 

@@ -18,7 +18,7 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
+. ./capadm_lib.sh
 
 loose=yes
 shown=9

@@ -16,7 +16,7 @@ finish() {
 }
 trap finish EXIT
 
-. ./capadm.sh
+. ./capadm_lib.sh
 esc=$(printf '\033')
 export TERM=xterm
 
