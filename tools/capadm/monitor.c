@@ -195,28 +195,41 @@ static void show(struct nlattr **attrs, uint64_t lost, void *ctx)
 /* By netlink nobody says that a domain has gone: it is looked for when it is quiet. */
 static const struct timespec quiet = { .tv_sec = 1 };
 
+/* Who is stopped still shows what has come by then, for so long: more may come for ever. */
+#define GRACE_NS 3000000000ull
+
+static bool is_over(uint64_t *until, bool more)
+{
+	if (!stop_asked())
+		return false;
+	if (!*until)
+		*until = monotonic_ns() + GRACE_NS;
+	return !more || monotonic_ns() > *until;
+}
+
 static int watch(struct monitor *m, struct source *s)
 {
 	struct pollfd p = { .fd = events_fd(s), .events = POLLIN };
 	const struct timespec now = {};
 	sigset_t waiting;
 	bool ended = false, gone = false;
+	uint64_t until = 0;
 	int status = EXIT_OK, n;
 
 	stop_catch(&waiting);
 	while (!status && !ended && !enough(m)) {
 		/* Written in pieces while there is more, whole before we wait. */
 		n = ppoll(&p, 1, &now, &waiting);
-		if (!n && gone)
+		if (is_over(&until, n > 0) || (!n && gone))
 			break;
-		if (!n && !stop_asked()) {
+		if (!n) {
 			if (fflush(stdout))
 				return fail(m->rq, errno, "cannot write the output: %s",
 					    strerror(errno));
 			n = ppoll(&p, 1, m->domain ? &quiet : NULL, &waiting);
 		}
-		if (stop_asked())
-			break;
+		if (n < 0)
+			continue;
 		if (n) {
 			status = events_read(m->rq, s, show, m, &ended);
 			m->overrun |= events_overrun(s);

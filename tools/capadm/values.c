@@ -66,9 +66,15 @@ void stop_catch(sigset_t *waiting)
 	sigaction(SIGTERM, &sa, NULL);
 }
 
+/* Also one that is pending: it is delivered only to who has nothing to do but wait. */
 bool stop_asked(void)
 {
-	return stopped;
+	sigset_t pending;
+
+	sigemptyset(&pending);
+	sigpending(&pending);
+	return stopped || sigismember(&pending, SIGINT) > 0 ||
+	       sigismember(&pending, SIGTERM) > 0;
 }
 
 uint64_t monotonic_ns(void)

@@ -65,8 +65,16 @@ watch() {
 	sleep 2
 }
 
+# It has been slower than those who made the events.
 unwatch() {
 	sleep 2
+	size=
+	n=0
+	until [ "$size" = "$(wc -c <"$tmp/watched")" ] || [ "$n" -ge 60 ]; do
+		size=$(wc -c <"$tmp/watched")
+		n=$((n + 1))
+		sleep 1
+	done
 	kill -INT "$watcher"
 	wait "$watcher" || no "a monitor that was stopped has done well"
 	watcher=
@@ -130,6 +138,23 @@ done
 [ "$(grep -c . "$tmp/line")" -eq 1 ] || no "the sums are there"
 tail -n 1 "$tmp/watched" | grep -q '"monitor": *{ *"events": *[0-9]*, *"lost": *[1-9]' ||
 	no "the sums come last"
+
+# Who is stopped stops, though events keep coming, and does well.
+rm "$tmp/slowly"
+/selftests/programs/client --events 2000000000 >"$tmp/slowly" &
+holder2=$!
+watch capadm --json monitor --failures
+kill -TERM "$watcher"
+n=0
+while kill -0 "$watcher" 2>/dev/null && [ "$n" -lt 300 ]; do
+	n=$((n + 1))
+	usleep 100000
+done
+kill -0 "$watcher" 2>/dev/null && no "a monitor stops while events keep coming"
+wait "$watcher" || no "a monitor that was stopped while events kept coming has done well"
+watcher=
+kill -9 "$holder2"
+wait "$holder2" 2>/dev/null
 
 # A domain that goes ends the watching of it, and nothing that came before is missing.
 capadm domain create passing >"$tmp/out" || no "a domain to watch"
