@@ -179,6 +179,15 @@ has 'nobody +0640 +persistent .* made$'
 as_nobody 0 domain limit made
 run 1 capadm domain create --uid nobody made
 complains '^capadm: cannot create the domain made: '
+# A name is one user's: root, who has none of it, has to say which, unless there is one.
+run 0 capadm domain create --uid nobody twin
+run 0 capadm domain create --uid 12345 twin
+run 1 capadm windows twin
+complains '2 users have a domain named twin; give its id'
+run 1 capadm domain rm twin
+complains '2 users have a domain named twin'
+as_nobody 0 domain rm twin
+run 0 capadm domain rm twin
 run 2 capadm domain create 12
 complains 'would be taken for an id'
 run 2 capadm domain create a/b
