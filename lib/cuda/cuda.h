@@ -58,7 +58,7 @@ struct stream {
 	bool changing;		/* claimed: a call changes its own window's state */
 	uint32_t looks;		/* calls that found no begun window, and go by that ... */
 	uint32_t waits;		/* ... of which some wait for the stream's work */
-	bool beginning;		/* a capture begins, or it is unbound; none looks */
+	bool beginning;		/* to capture, or it is unbound; none looks */
 	struct window *window;	/* a reference: its own, or that it joined; or NULL */
 };
 
@@ -285,9 +285,9 @@ int capkm_stream_status(struct capkm_cuda *cuda, struct stream *stream,
 /* After a look that found no window: the caller is going to wait for the stream's work. */
 void capkm_capture_waits(struct capkm_cuda *cuda, struct capture *capture);
 /*
- * Around the begin of a window, by whoever has claimed the stream: those who think that it
- * does not capture are done, and new ones wait until it does. -EBUSY: one of those waits for
- * the stream's work, which may be long.
+ * Around what makes the stream capture, or unbinds it: those who think that it does not
+ * capture are done, and new ones wait. -EBUSY: one of those waits for the stream's work,
+ * which may be long. The caller has no look at the stream.
  */
 int capkm_stream_begins(struct capkm_cuda *cuda, struct stream *stream,
 			const char *call, struct capkm_error *err);

@@ -312,6 +312,8 @@ int capkm_stream_begins(struct capkm_cuda *cuda, struct stream *s,
 	bool waits;
 
 	pthread_mutex_lock(&cuda->lock);
+	while (s->beginning)
+		pthread_cond_wait(&cuda->settled, &cuda->lock);
 	s->beginning = true;
 	while (s->looks && !s->waits)
 		pthread_cond_wait(&cuda->settled, &cuda->lock);

@@ -339,8 +339,6 @@ static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	bool own;
 	int rc;
 
-	if (!id)
-		return 0;
 	pthread_mutex_lock(&cuda->lock);
 	w = window_of(cuda, id);
 	own = w && s->window == w;
@@ -361,11 +359,54 @@ static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	return rc;
 }
 
+/* An event of outside: the stream must not capture, nor begin to meanwhile. */
+static int wait_outside(struct capkm_cuda *cuda, struct stream *s,
+			cu_event handle, const char *call,
+			struct capkm_error *err)
+{
+	struct capture on;
+	int rc = capkm_stream_look(cuda, s, call, &on, err);
+
+	if (rc)
+		return rc;
+	if (on.how != NOT_CAPTURING)
+		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+			"%s: the stream captures, and the event was recorded outside; to wait for it would break the capture",
+			call);
+	else
+		rc = cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
+				s->handle, handle, 0);
+	capkm_capture_put(cuda, &on);
+	return rc;
+}
+
+/* An event of a window: with it the stream begins to capture. */
+static int wait_inside(struct capkm_cuda *cuda, struct stream *s,
+		       const struct event *e, const char *call,
+		       struct capkm_error *err)
+{
+	struct capture on;
+	int rc = capkm_stream_look(cuda, s, call, &on, err);
+
+	if (rc)
+		return rc;
+	capkm_capture_put(cuda, &on);	/* the event's window is held instead */
+	rc = capkm_stream_begins(cuda, s, call, err);
+	if (rc)
+		return rc;
+	rc = join(cuda, s, e->window, call, &on, err);
+	if (!rc)
+		rc = cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
+				s->handle, e->handle, 0);
+	capkm_stream_begun(cuda, s);
+	capkm_capture_put(cuda, &on);
+	return rc;
+}
+
 int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 			   cu_event handle, struct capkm_error *err)
 {
 	const char *call = "cuda_stream_wait";
-	struct capture capture;
 	struct event e;
 	struct stream *s;
 	int rc = get(cuda, handle, call, &e, err);
@@ -373,21 +414,11 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 	if (rc)
 		return rc;
 	put(cuda, &e);
-	rc = capkm_stream_get(cuda, stream, call, &s, &capture, err);
+	rc = capkm_stream_find(cuda, stream, call, &s, err);
 	if (rc)
 		return rc;
-	if (e.window)		/* that one is held instead, see join() */
-		capkm_capture_put(cuda, &capture);
-	if (!e.window && capture.how != NOT_CAPTURING)
-		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-			"%s: the stream captures, and the event was recorded outside; to wait for it would break the capture",
-			call);
-	else
-		rc = join(cuda, s, e.window, call, &capture, err);
-	if (!rc)
-		rc = cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
-				s->handle, handle, 0);
-	capkm_capture_put(cuda, &capture);
+	rc = e.window ? wait_inside(cuda, s, &e, call, err) :
+			wait_outside(cuda, s, handle, call, err);
 	capkm_stream_put(cuda, s);
 	return rc;
 }

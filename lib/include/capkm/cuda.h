@@ -548,7 +548,8 @@ CAPKM_API int capkm_cuda_event_record(struct capkm_cuda *cuda,
  * recorded, until the window ends.
  *
  * Return: 0; -ENOENT, -ESTALE, -EBUSY (the stream has a window of its own; it captures, and
- * the event was recorded outside), errors of capkm_window_join() and of the driver
+ * the event was recorded outside; it would begin to capture, and another thread reads from it
+ * and waits), errors of capkm_window_join() and of the driver
  */
 CAPKM_API int capkm_cuda_stream_wait(struct capkm_cuda *cuda,
 				     struct CUstream_st *stream,

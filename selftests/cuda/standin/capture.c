@@ -264,16 +264,14 @@ static int end_state(const struct stream *s)
 }
 
 /* Long enough for other threads to make their mistakes. */
-static void take_time(struct stream *s)
+static void take_time(struct capture *c)
 {
-	stream_get(s);
-	s->ending = true;
-	s->ender = thread_number();
+	c->ending = true;
+	c->ender = thread_number();
 	pthread_mutex_unlock(&lock);
 	usleep(50);
 	pthread_mutex_lock(&lock);
-	s->ending = false;
-	stream_put(s);
+	c->ending = false;
 }
 
 CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
@@ -285,7 +283,8 @@ CALL(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), (stream, graph))
 	if (rc)
 		return rc;
 	*graph = NULL;
-	take_time(s);
+	if (s->capture)
+		take_time(s->capture);
 	rc = end_state(s);
 	if (!rc)
 		rc = wish;

@@ -164,8 +164,6 @@ struct stream {
 	cu_context context;
 	unsigned int flags, refs, thread;
 	bool legacy, per_thread, started, dying;
-	bool ending;		/* a thread, @ender, ends its capture */
-	unsigned int ender;
 	TAILQ_HEAD(, op) queue;
 	uint64_t queued, done, wanted;
 	struct capture *capture;
@@ -216,6 +214,8 @@ struct capture {
 	cu_graph graph;
 	bool given;		/* the graph is somebody's, */
 	size_t before;		/* and had so many nodes */
+	bool ending;		/* by that thread */
+	unsigned int ender;
 };
 SLIST_HEAD(captures, capture);
 extern struct captures captures;

@@ -310,7 +310,8 @@ int stream_of(cu_stream handle, struct stream **out)
 	if (!s)
 		gone("stream", handle);
 	/* Seen on an H200: cuStreamGetCaptureInfo() reads what the end frees. */
-	if (s->ending && s->ender != thread_number())
+	if (s->capture && s->capture->ending &&
+	    s->capture->ender != thread_number())
 		gone("capture (another thread ends it) on the stream", handle);
 	*out = s;
 	return s->context->lost;
