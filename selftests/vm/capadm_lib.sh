@@ -48,6 +48,7 @@ lacks() {
 }
 
 complains() {
+	[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "the error is one line"
 	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
 }
 
@@ -102,17 +103,27 @@ as_nobody() {
 	run "$want" su -s /bin/sh -c "exec /usr/sbin/capadm $*" nobody
 }
 
+# soon N COMMAND...: it is tried so often, ten times a second, until it succeeds
+soon() {
+	tries=$1
+	shift
+	until "$@"; do
+		tries=$((tries - 1))
+		[ "$tries" -gt 0 ] || return 1
+		usleep 100000
+	done
+}
+
+unloaded() {
+	rmmod capkm 2>/dev/null
+}
+
 # Starts "client $1", which prints ids when it is ready: $held has that line.
 hold() {
 	/selftests/programs/client "$1" >"$tmp/held" &
 	# shellcheck disable=SC2034 # the caller kills it
 	holder=$!
-	n=0
-	until [ -s "$tmp/held" ]; do
-		n=$((n + 1))
-		[ "$n" -lt 200 ] || exit 1
-		usleep 100000
-	done
+	soon 200 test -s "$tmp/held" || exit 1
 }
 
 all_so() {

@@ -47,12 +47,7 @@ ask() {
 # It opens, and works five seconds later.
 in_job /selftests/programs/client --events 400 --slow >"$tmp/made" &
 holder=$!
-n=0
-until [ -s "$tmp/made" ]; do
-	n=$((n + 1))
-	[ "$n" -lt 200 ] || exit 1
-	usleep 50000
-done
+soon 100 test -s "$tmp/made" || exit 1
 read -r domain _ <"$tmp/made"
 ask 0 in_job capadm doctor
 has '^ok +node +/dev/capkm answers'

@@ -60,11 +60,7 @@ if [ -x /usr/bin/transformer ]; then
 	ask 0 "$node" transformer --rounds 0
 fi
 
-n=0
-until rmmod capkm 2>/dev/null || [ "$n" -ge 50 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
+soon 50 unloaded
 ask 1 '' capadm doctor
 has '^wrong +module +capkm is not loaded, and this is a container: the module is the'
 has 'next: modprobe capkm  # on the host'

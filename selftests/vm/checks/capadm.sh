@@ -196,15 +196,7 @@ table failures --reports "$domain"
 has 'private to the dead'
 
 # A lingering domain is no user of the module.
-n=0
-until rmmod capkm 2>"$tmp/err"; do
-	n=$((n + 1))
-	[ "$n" -lt 50 ] || {
-		no "the module can be removed when nobody uses it"
-		break
-	}
-	usleep 100000
-done
+soon 50 unloaded || no "the module can be removed when nobody uses it"
 if ! grep -q '^capkm ' /proc/modules; then
 	for command in domains windows failures buffers 'abandon 1/1'; do
 		# shellcheck disable=SC2086 # words

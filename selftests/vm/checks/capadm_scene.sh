@@ -255,11 +255,7 @@ lacks 'Orphaned windows'
 # The bodies of a window go with it, and count as abandoned.
 /selftests/programs/client --bodies >"$tmp/bodies" &
 second=$!
-n=0
-until [ -s "$tmp/bodies" ] || [ "$n" -ge 200 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
+soon 200 test -s "$tmp/bodies"
 read -r bodies parent child pid window body <"$tmp/bodies"
 table abandon --dry-run --orphans bodies
 has "^ *$bodies/$child +orphaned"

@@ -159,11 +159,7 @@ has 'next: unset CAPKM_DEVICE'
 
 # ---- the module
 
-n=0
-until rmmod capkm 2>/dev/null || [ "$n" -ge 50 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
+soon 50 unloaded
 run 1 capadm doctor
 has '^wrong +module +capkm is installed \(.*capkm.ko\) and not loaded'
 has 'next: modprobe capkm$'

@@ -24,11 +24,6 @@ trap finish EXIT
 loose=yes
 shown=9
 
-complains() {
-	[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "the error is one line"
-	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
-}
-
 hold --hold
 read -r domain _ <"$tmp/held"
 
@@ -57,6 +52,10 @@ watched() {
 			seen++
 		}
 		END { print seen + 0, lost + 0, n + 0 }' "$1"
+}
+
+ended() {
+	! kill -0 "$1" 2>/dev/null
 }
 
 watch() {
@@ -93,15 +92,17 @@ echo "# of $made events $seen were seen, $lost said to be lost"
 [ "$last" -ge "$made" ] || no "there were as many, and the last was seen"
 [ $((seen + lost)) -eq "$last" ] || no "each is seen once and in order, or said to be lost"
 
+# slowly N: many events of a domain, $many, that is there some seconds before they begin
+slowly() {
+	rm -f "$tmp/slowly"
+	/selftests/programs/client --events "$1" --slow >"$tmp/slowly" &
+	holder2=$!
+	soon 100 test -s "$tmp/slowly"
+	read -r many made <"$tmp/slowly"
+}
+
 # By a session: the same domain from the beginning, told when it ends.
-/selftests/programs/client --events 3000 --slow >"$tmp/slowly" &
-holder2=$!
-n=0
-until [ -s "$tmp/slowly" ] || [ "$n" -ge 100 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
-read -r many made <"$tmp/slowly"
+slowly 3000
 watch unshare -n capadm --json monitor "$many"
 wait "$holder2"
 unwatch
@@ -115,15 +116,7 @@ echo "# by a session: of $made events $seen were seen, $lost said to be lost"
 run 0 timeout 60 capadm monitor --help
 
 # Who is stopped loses events, is told so, and what comes last are the sums.
-rm "$tmp/slowly"
-/selftests/programs/client --events 2000 --slow >"$tmp/slowly" &
-holder2=$!
-n=0
-until [ -s "$tmp/slowly" ] || [ "$n" -ge 100 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
-read -r many made <"$tmp/slowly"
+slowly 2000
 watch unshare -n capadm --json monitor "$many"
 kill -STOP "$watcher"
 wait "$holder2"
@@ -140,17 +133,11 @@ tail -n 1 "$tmp/watched" | grep -q '"monitor": *{ *"events": *[0-9]*, *"lost": *
 	no "the sums come last"
 
 # Who is stopped stops, though events keep coming, and does well.
-rm "$tmp/slowly"
-/selftests/programs/client --events 2000000000 >"$tmp/slowly" &
+/selftests/programs/client --events 2000000000 >/dev/null &
 holder2=$!
 watch capadm --json monitor --failures
 kill -TERM "$watcher"
-n=0
-while kill -0 "$watcher" 2>/dev/null && [ "$n" -lt 300 ]; do
-	n=$((n + 1))
-	usleep 100000
-done
-kill -0 "$watcher" 2>/dev/null && no "a monitor stops while events keep coming"
+soon 300 ended "$watcher" || no "a monitor stops while events keep coming"
 wait "$watcher" || no "a monitor that was stopped while events kept coming has done well"
 watcher=
 kill -9 "$holder2"

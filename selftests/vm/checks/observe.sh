@@ -23,11 +23,6 @@ trap finish EXIT
 loose=yes
 shown=9
 
-complains() {
-	[ "$(wc -l <"$tmp/err")" -eq 1 ] || no "the error is one line"
-	grep -Eq -- "$1" "$tmp/err" || no "the error has: $1"
-}
-
 # ---- bad input
 
 run 2 capadm monitor --count 0

@@ -95,11 +95,7 @@ wait "$holder" 2>/dev/null
 holder=
 (
 	sleep 2
-	n=0
-	until rmmod capkm 2>/dev/null || [ "$n" -ge 50 ]; do
-		n=$((n + 1))
-		usleep 100000
-	done
+	soon 50 unloaded
 ) &
 on 1 "$tmp/fails" 24 80 capadm top --interval 0.3 </dev/null
 wait
