@@ -231,7 +231,6 @@ static int check_record(struct capkm_cuda *cuda, cu_event handle,
 	const struct event *e;
 	int rc = 0;
 
-
 	pthread_mutex_lock(&cuda->lock);
 	e = find(cuda, handle);
 	if (e && !e->stream)
@@ -359,47 +358,38 @@ static int join(struct capkm_cuda *cuda, struct stream *s, uint64_t id,
 	return rc;
 }
 
-/* An event of outside: the stream must not capture, nor begin to meanwhile. */
+/* An event of outside: the stream must not capture, nor begin to while it is looked at. */
 static int wait_outside(struct capkm_cuda *cuda, struct stream *s,
-			cu_event handle, const char *call,
-			struct capkm_error *err)
+			const struct event *e, const struct capture *on,
+			const char *call, struct capkm_error *err)
 {
-	struct capture on;
-	int rc = capkm_stream_look(cuda, s, call, &on, err);
-
-	if (rc)
-		return rc;
-	if (on.how != NOT_CAPTURING)
-		rc = capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
-			"%s: the stream captures, and the event was recorded outside; to wait for it would break the capture",
-			call);
-	else
-		rc = cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
-				s->handle, handle, 0);
-	capkm_capture_put(cuda, &on);
-	return rc;
+	if (on->how == NOT_CAPTURING)
+		return cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
+				  s->handle, e->handle, 0);
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: the stream captures, and the event was recorded outside; to wait for it would break the capture",
+		call);
 }
 
-/* An event of a window: with it the stream begins to capture. */
+/*
+ * An event of a window, which is held instead of the look: with it the stream begins to
+ * capture.
+ */
 static int wait_inside(struct capkm_cuda *cuda, struct stream *s,
-		       const struct event *e, const char *call,
-		       struct capkm_error *err)
+		       const struct event *e, struct capture *on,
+		       const char *call, struct capkm_error *err)
 {
-	struct capture on;
-	int rc = capkm_stream_look(cuda, s, call, &on, err);
+	int rc;
 
-	if (rc)
-		return rc;
-	capkm_capture_put(cuda, &on);	/* the event's window is held instead */
+	capkm_capture_put(cuda, on);
 	rc = capkm_stream_begins(cuda, s, call, err);
 	if (rc)
 		return rc;
-	rc = join(cuda, s, e->window, call, &on, err);
+	rc = join(cuda, s, e->window, call, on, err);
 	if (!rc)
 		rc = cu_call_on(cuda, s, err, call, cuStreamWaitEvent,
 				s->handle, e->handle, 0);
 	capkm_stream_begun(cuda, s);
-	capkm_capture_put(cuda, &on);
 	return rc;
 }
 
@@ -407,6 +397,7 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 			   cu_event handle, struct capkm_error *err)
 {
 	const char *call = "cuda_stream_wait";
+	struct capture on;
 	struct event e;
 	struct stream *s;
 	int rc = get(cuda, handle, call, &e, err);
@@ -414,11 +405,12 @@ int capkm_cuda_stream_wait(struct capkm_cuda *cuda, cu_stream stream,
 	if (rc)
 		return rc;
 	put(cuda, &e);
-	rc = capkm_stream_find(cuda, stream, call, &s, err);
+	rc = capkm_stream_get(cuda, stream, call, &s, &on, err);
 	if (rc)
 		return rc;
-	rc = e.window ? wait_inside(cuda, s, &e, call, err) :
-			wait_outside(cuda, s, handle, call, err);
+	rc = e.window ? wait_inside(cuda, s, &e, &on, call, err) :
+			wait_outside(cuda, s, &e, &on, call, err);
+	capkm_capture_put(cuda, &on);
 	capkm_stream_put(cuda, s);
 	return rc;
 }

@@ -274,25 +274,6 @@ TEST_F(bridge, bad_address_in_a_body)
 	c_is_clean(g, other);
 }
 
-struct ender {
-	struct gpu *g;
-	cu_stream s;
-	uint64_t stream;
-	int rc;
-	struct capkm_error err;
-};
-
-static void *end_there(void *arg)
-{
-	struct ender *e = arg;
-
-	CU_DO(cuCtxSetCurrent(e->g->context));
-	capkm_stream_pin(e->stream);
-	e->err.sz = sizeof(e->err);
-	e->rc = capkm_cuda_body_end(e->g->b, e->s, NULL, &e->err);
-	return NULL;
-}
-
 /*
  * A body that another thread ends, in a mode in which the driver does not let it: the
  * body's capture is gone, and so is what its parent would have been.
@@ -301,8 +282,7 @@ TEST_F(bridge, another_thread_cannot_end_a_body)
 {
 	G;
 	uint64_t a = c_new(g, s, 5), b = c_new(g, s, 6);
-	struct ender e = { .g = g, .s = t, .stream = capkm_stream_current() };
-	pthread_t thread;
+	struct ending e;
 
 	NEEDS_BODIES();
 	c_record_with(g, s, WITH(struct capkm_cuda_graph_opts,
@@ -310,8 +290,7 @@ TEST_F(bridge, another_thread_cannot_end_a_body)
 	c_inc(g, s, a);
 	begin_if(g, s, 1, t);
 	c_inc(g, t, b);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, end_there, &e));
-	ASSERT_EQ(0, pthread_join(thread, NULL));
+	e = b_end_elsewhere(g, t, true);
 	ASSERT_EQ(-EBUSY, e.rc);
 	ASSERT_EQ(908, e.err.code);
 	ASSERT_EQ(CU_CAPTURE_NONE, cu_status(t));

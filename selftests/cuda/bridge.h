@@ -6,6 +6,8 @@
 #ifndef CAPKM_BRIDGE_H
 #define CAPKM_BRIDGE_H
 
+#include <pthread.h>
+
 #include "cuda_test.h"
 
 FIXTURE(bridge)
@@ -190,6 +192,62 @@ static T_UNUSED void *b_set_on(void *arg)
 	}
 	return NULL;
 }
+
+/* What is done on another thread, of the same context, from the first to the last. */
+struct elsewhere {
+	struct gpu *g;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static T_UNUSED void *b_run_there(void *arg)
+{
+	struct elsewhere *there = arg;
+
+	CU_DO(cuCtxSetCurrent(there->g->context));
+	there->fn(there->arg);
+	return NULL;
+}
+
+static T_UNUSED void b_elsewhere(struct gpu *g, void (*fn)(void *arg), void *arg)
+{
+	struct elsewhere there = { g, fn, arg };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, b_run_there, &there) || pthread_join(thread, NULL))
+		t_die("no thread");
+}
+
+/* Ends what @s captures as the logical stream that prepared it, on another thread. */
+struct ending {
+	struct gpu *g;
+	cu_stream s;
+	uint64_t stream, graph;
+	bool body;
+	int rc;
+	struct capkm_error err;
+};
+
+static T_UNUSED void b_end_there(void *arg)
+{
+	struct ending *e = arg;
+
+	capkm_stream_pin(e->stream);
+	e->err.sz = sizeof(e->err);
+	e->rc = e->body ? capkm_cuda_body_end(e->g->b, e->s, NULL, &e->err) :
+		capkm_cuda_graph_end(e->g->b, e->s, &e->graph, NULL, &e->err);
+}
+
+static T_UNUSED struct ending b_end_elsewhere_(struct gpu *g, cu_stream s, bool body)
+{
+	struct ending e = {
+		.g = g, .s = s, .stream = capkm_stream_current(), .body = body,
+	};
+
+	b_elsewhere(g, b_end_there, &e);
+	return e;
+}
+#define b_end_elsewhere(...) (T_AT, b_end_elsewhere_(__VA_ARGS__))
 
 /* A graph of one kernel: to = from. */
 static T_UNUSED uint64_t b_graph_copy_(struct gpu *g, cu_stream s, uint64_t to, uint64_t from)

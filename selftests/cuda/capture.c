@@ -303,36 +303,6 @@ TEST_F(bridge, modes)
 	b_usable(g, s, &self->on_s);
 }
 
-/* Ends the window as the logical stream that prepared it, on another thread. */
-struct ending {
-	struct gpu *g;
-	cu_stream s;
-	uint64_t stream, graph;
-	int rc;
-	struct capkm_error err;
-};
-
-static void *end_there(void *arg)
-{
-	struct ending *e = arg;
-
-	CU_DO(cuCtxSetCurrent(e->g->context));
-	capkm_stream_pin(e->stream);
-	e->err.sz = sizeof(e->err);
-	e->rc = capkm_cuda_graph_end(e->g->b, e->s, &e->graph, NULL, &e->err);
-	return NULL;
-}
-
-static struct ending end_elsewhere(struct gpu *g, cu_stream s, uint64_t stream)
-{
-	struct ending e = { .g = g, .s = s, .stream = stream };
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, end_there, &e) || pthread_join(thread, NULL))
-		t_die("no thread");
-	return e;
-}
-
 /* The window's owner is a logical stream, which may have moved to another thread. */
 TEST_F(bridge, another_thread_ends)
 {
@@ -342,7 +312,7 @@ TEST_F(bridge, another_thread_ends)
 
 	c_record(g, s);
 	c_inc(g, s, m);
-	e = end_elsewhere(g, s, capkm_stream_current());
+	e = b_end_elsewhere(g, s, false);
 	ASSERT_EQ(0, e.rc) {
 		TH_LOG("%s", e.err.text);
 	}
@@ -367,7 +337,7 @@ TEST_F(bridge, another_thread_cannot_end)
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 		c_record_with(g, s, WITH(struct capkm_cuda_graph_opts, .mode = modes[i]));
 		c_inc(g, s, m);
-		e = end_elsewhere(g, s, capkm_stream_current());
+		e = b_end_elsewhere(g, s, false);
 		ASSERT_EQ(-EBUSY, e.rc);
 		ASSERT_EQ(908, e.err.code);
 		ASSERT_EQ(0, e.graph);
@@ -460,16 +430,14 @@ struct replayer {
 };
 
 /* The second time, nothing behind it can be waited for. */
-static void *replay_there(void *arg)
+static void replay_there(void *arg)
 {
 	struct replayer *r = arg;
 
-	CU_DO(cuCtxSetCurrent(r->g->context));
 	c_bind_(r->g, CU_STREAM_IS_PER_THREAD);
 	c_replay_(r->g, CU_STREAM_IS_PER_THREAD, r->graph);
 	standin.fail("cuEventRecord", 1, 801);
 	c_replay_(r->g, CU_STREAM_IS_PER_THREAD, r->graph);
-	return NULL;
 }
 
 /* Another thread's default stream has the handle of one's own, which is not waited for. */
@@ -478,15 +446,13 @@ TEST_F(bridge, replayed_on_the_default_stream_of_a_thread)
 	G;
 	uint64_t m = c_new(g, s, 0);
 	struct replayer r = { .g = g };
-	pthread_t thread;
 
 	ONLY_STANDIN();
 	c_record(g, s);
 	c_inc(g, s, m);
 	r.graph = c_end(g, s);
 	c_bind(g, CU_STREAM_IS_PER_THREAD);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, replay_there, &r));
-	ASSERT_EQ(0, pthread_join(thread, NULL));
+	b_elsewhere(g, replay_there, &r);
 	c_record(g, CU_STREAM_IS_PER_THREAD);
 	c_destroy(g, r.graph);
 	NOTHING_BROKE();
