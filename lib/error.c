@@ -294,55 +294,6 @@ void capkm_means(struct text *t, const struct capkm *c, unsigned int nr, int rc,
 		capkm_text_add(t, "%s", words(c, nr, rc));
 }
 
-/* The caller's struct may be smaller, or larger, than the one known here. */
-static void fill(struct capkm_error *err, int rc, uint32_t index,
-		 uint64_t failure, const char *format, va_list args)
-{
-	struct capkm_error known = {
-		.sz = err->sz,
-		.err = rc,
-		.index = index,
-		.failure = failure,
-	};
-	const size_t size = err->sz < sizeof(known) ? err->sz : sizeof(known);
-
-	vsnprintf(known.text, sizeof(known.text), format, args);
-	if (size > offsetof(struct capkm_error, text))
-		((char *)&known)[size - 1] = '\0';
-	memcpy(err, &known, size);
-}
-
-int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
-		    uint64_t failure, const char *format, ...)
-{
-	va_list args;
-
-	if (err) {
-		va_start(args, format);
-		fill(err, rc, index, failure, format, args);
-		va_end(args);
-	}
-	return rc;
-}
-
-int capkm_no_memory(const char *call, struct capkm_error *err)
-{
-	return capkm_error_set(err, -ENOMEM, CAPKM_NO_INDEX, 0,
-			       "%s: out of memory", call);
-}
-
-void capkm_error_limit(struct capkm_error *err, uint32_t limit)
-{
-	if (err && err->sz >= offsetof(struct capkm_error, code))
-		err->limit = limit;
-}
-
-void capkm_error_code(struct capkm_error *err, int32_t code)
-{
-	if (err && err->sz >= offsetof(struct capkm_error, text))
-		err->code = code;
-}
-
 int capkm_refuse(const struct capkm *c, struct capkm_error *err,
 		 unsigned int nr, int rc, const void *arg, const char *subject,
 		 ...)

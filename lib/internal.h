@@ -42,7 +42,7 @@ bool capkm_inherited(const struct capkm *c);
 int capkm_not_inherited(const struct capkm *c, const char *call,
 			struct capkm_error *err);
 
-/* opts.c */
+/* caller.c */
 
 /*
  * Copies the caller's struct, whose first member is its size, into the @size
@@ -54,6 +54,19 @@ int capkm_opts(void *known, size_t size, const void *given, const char *call,
 void capkm_opts_put(void *given, const void *known, size_t size);
 /* Bytes of @text up to @max, cut between characters; NULL has none. */
 uint32_t capkm_cut(const char *text, uint32_t max);
+/* Fills @err and returns @rc. */
+__attribute__((format(printf, 5, 6)))
+int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
+		    uint64_t failure, const char *format, ...);
+/* "call: out of memory". -ENOMEM */
+int capkm_no_memory(const char *call, struct capkm_error *err);
+/* @err, which has been filled, also says which limit. */
+void capkm_error_limit(struct capkm_error *err, uint32_t limit);
+/* @err, which has been filled, also says what a driver answered. */
+void capkm_error_code(struct capkm_error *err, int32_t code);
+
+/* opts.c */
+
 int capkm_cause(struct capkm_cause *known, const struct capkm_cause *given,
 		unsigned int nr, struct capkm_error *err);
 /* @given may be NULL. What is put back is what the caller's struct has room for. */
@@ -83,16 +96,6 @@ void capkm_means(struct text *t, const struct capkm *c, unsigned int nr, int rc,
 		 const void *arg);
 /* Limit that the struct of a refused operation names, or CAPKM_LIMIT_NONE. */
 uint32_t capkm_limit_of(unsigned int nr, int rc, const void *arg);
-/* "call: out of memory". -ENOMEM */
-int capkm_no_memory(const char *call, struct capkm_error *err);
-/* @err, which has been filled, also says which limit. */
-void capkm_error_limit(struct capkm_error *err, uint32_t limit);
-/* @err, which has been filled, also says what a driver answered. */
-void capkm_error_code(struct capkm_error *err, int32_t code);
-/* Fills @err and returns @rc. */
-__attribute__((format(printf, 5, 6)))
-int capkm_error_set(struct capkm_error *err, int rc, uint32_t index,
-		    uint64_t failure, const char *format, ...);
 /* The same with "operation: subject: what the errno means there". */
 __attribute__((format(printf, 6, 7)))
 int capkm_refuse(const struct capkm *c, struct capkm_error *err,
