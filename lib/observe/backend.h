@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What the backends of lib/observe share. */
+#ifndef CAPKM_LIB_OBSERVE_BACKEND_H
+#define CAPKM_LIB_OBSERVE_BACKEND_H
+
+#include "observe.h"
+
+/* Fills @why, cut between characters, and returns @rc. */
+__attribute__((format(printf, 4, 5)))
+int capkm_observe_why(char *why, size_t size, int rc, const char *format, ...);
+
+/* *@sum += @n * @each; false: it does not fit, and *@sum is as it was */
+static inline bool capkm_observe_add(__u64 *sum, uint64_t n, uint64_t each)
+{
+	__u64 product, total;
+
+	if (__builtin_mul_overflow(n, each, &product) ||
+	    __builtin_add_overflow(*sum, product, &total))
+		return false;
+	*sum = total;
+	return true;
+}
+
+/* Bytes of one element as it is stored; 0: there is no such dtype. */
+uint32_t capkm_observe_dtype_bytes(uint32_t dtype);
+
+/* Values that a preview, slice or full tensor gives. */
+uint64_t capkm_observe_emitted(const struct capkm_observe_geometry *g);
+
+/*
+ * What any backend's estimate begins with: one capture, no device memory, the payload
+ * with its arrays in host memory, and the most that the record's JSON can be beyond
+ * what is reserved for a record without a payload. A backend adds what it needs itself.
+ * 0; -EOPNOTSUPP (no such transform), -EOVERFLOW
+ */
+int capkm_observe_estimate(const struct capkm_observe_geometry *g,
+			   struct capkm_usage *usage, char *why, size_t size);
+/* What an estimate says that does not fit into 64 bits. -EOVERFLOW */
+int capkm_observe_overflow(const struct capkm_observe_geometry *g, char *why,
+			   size_t size);
+
+#endif /* CAPKM_LIB_OBSERVE_BACKEND_H */

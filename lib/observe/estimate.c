@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+/* What an observation costs, from its geometry alone. */
+#include "backend.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Most bytes of JSON, with the comma that follows. A float may have as many digits as if
+ * it were printed as a double: "-1.1754943508222875e-38".
+ */
+#define JSON_PAYLOAD	512	/* names of the fields, and a summary's ten numbers */
+#define JSON_F32	24
+#define JSON_INTEGER	21
+#define JSON_BOOL	6
+#define JSON_CANDIDATE	(sizeof("{\"token_id\":4294967295,\"score\":},") + JSON_F32)
+
+struct width {
+	uint32_t stored, given, json;	/* bytes of one element */
+};
+
+static const struct width widths[] = {
+	[CAPKM_DTYPE_F32] = { 4, 4, JSON_F32 },
+	[CAPKM_DTYPE_F16] = { 2, 4, JSON_F32 },
+	[CAPKM_DTYPE_BF16] = { 2, 4, JSON_F32 },
+	[CAPKM_DTYPE_I64] = { 8, 8, JSON_INTEGER },
+	[CAPKM_DTYPE_U64] = { 8, 8, JSON_INTEGER },
+	[CAPKM_DTYPE_BOOL] = { 1, 1, JSON_BOOL },
+};
+
+/* Before there is a tensor: the widest of its class. */
+static const struct width class_widths[] = {
+	[CAPKM_CLASS_FLOATING] = { 4, 4, JSON_F32 },
+	[CAPKM_CLASS_INTEGER] = { 8, 8, JSON_INTEGER },
+	[CAPKM_CLASS_BOOLEAN] = { 1, 1, JSON_BOOL },
+	[CAPKM_CLASS_UNKNOWN] = { 8, 8, JSON_F32 },
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof(*(array)))
+
+int capkm_observe_why(char *why, size_t size, int rc, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	uint32_t len;
+
+	if (!why || !size)
+		return rc;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	len = capkm_cut(text, size - 1 < sizeof(text) ? size - 1 : sizeof(text));
+	memcpy(why, text, len);
+	why[len] = '\0';
+	return rc;
+}
+
+uint32_t capkm_observe_dtype_bytes(uint32_t dtype)
+{
+	return dtype < LENGTH(widths) ? widths[dtype].stored : 0;
+}
+
+static const struct width *width_of(const struct capkm_observe_geometry *g)
+{
+	const uint32_t class = g->point ? g->point->dtype : CAPKM_CLASS_UNKNOWN;
+
+	if (capkm_observe_dtype_bytes(g->dtype))
+		return &widths[g->dtype];
+	return &class_widths[class < LENGTH(class_widths) ? class :
+							    CAPKM_CLASS_UNKNOWN];
+}
+
+uint64_t capkm_observe_emitted(const struct capkm_observe_geometry *g)
+{
+	const struct capkm_observe_transform *t = &g->selection->transform;
+
+	if (t->kind == CAPKM_TRANSFORM_PREVIEW && t->max_elements < g->elements)
+		return t->max_elements;
+	return g->elements;
+}
+
+int capkm_observe_overflow(const struct capkm_observe_geometry *g, char *why,
+			   size_t size)
+{
+	return capkm_observe_why(why, size, -EOVERFLOW,
+		"what %" PRIu64 " values cost does not fit into 64 bits",
+		g->elements);
+}
+
+static bool estimate_tensor(const struct capkm_observe_geometry *g,
+			    struct capkm_usage *u)
+{
+	const struct width *w = width_of(g);
+	const uint64_t n = capkm_observe_emitted(g);
+	/* A preview that is truncated has one axis. */
+	const uint32_t rank = g->rank ? g->rank : 1;
+
+	return capkm_observe_add(&u->host_bytes, rank, sizeof(uint64_t)) &&
+	       capkm_observe_add(&u->host_bytes, n, w->given) &&
+	       capkm_observe_add(&u->encoded_bytes, rank, JSON_INTEGER) &&
+	       capkm_observe_add(&u->encoded_bytes, n, w->json);
+}
+
+/* The record has edges of its own once it is taken. */
+static bool estimate_histogram(const struct capkm_observe_transform *t,
+			       struct capkm_usage *u)
+{
+	return capkm_observe_add(&u->host_bytes, t->edges_len,
+				 sizeof(float) + sizeof(uint64_t)) &&
+	       capkm_observe_add(&u->encoded_bytes, t->edges_len,
+				 JSON_F32 + JSON_INTEGER);
+}
+
+static bool estimate_candidates(const struct capkm_observe_transform *t,
+				struct capkm_usage *u)
+{
+	return capkm_observe_add(&u->host_bytes, t->count,
+				 sizeof(struct capkm_observe_candidate)) &&
+	       capkm_observe_add(&u->encoded_bytes, t->count, JSON_CANDIDATE);
+}
+
+int capkm_observe_estimate(const struct capkm_observe_geometry *g,
+			   struct capkm_usage *usage, char *why, size_t size)
+{
+	const struct capkm_observe_transform *t = &g->selection->transform;
+	struct capkm_usage u = {
+		.captures = 1,
+		.host_bytes = sizeof(struct capkm_observe_payload),
+		.encoded_bytes = JSON_PAYLOAD,
+	};
+	bool fits = true;
+
+	switch (t->kind) {
+	case CAPKM_TRANSFORM_PREVIEW:
+	case CAPKM_TRANSFORM_SLICE:
+	case CAPKM_TRANSFORM_FULL_TENSOR:
+		fits = estimate_tensor(g, &u);
+		break;
+	case CAPKM_TRANSFORM_SUMMARY:
+		break;
+	case CAPKM_TRANSFORM_HISTOGRAM:
+		fits = estimate_histogram(t, &u);
+		break;
+	case CAPKM_TRANSFORM_TOP_CANDIDATES:
+		if (g->rank && g->selected[g->rank - 1] > 1ull << 32)
+			return capkm_observe_why(why, size, -EOVERFLOW,
+				"%" PRIu64 " candidates are more than 32 bits can number",
+				g->selected[g->rank - 1]);
+		fits = estimate_candidates(t, &u);
+		break;
+	default:
+		return capkm_observe_why(why, size, -EOPNOTSUPP,
+			"transform %" PRIu32 " is not known", t->kind);
+	}
+	if (!fits)
+		return capkm_observe_overflow(g, why, size);
+	*usage = u;
+	return 0;
+}
