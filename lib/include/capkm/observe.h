@@ -748,8 +748,8 @@ struct capkm_observe_geometry {
  * @capabilities: what it can do, in @out, which points to static memory
  * @ready: may the tensor be looked at; asked first. -EBUSY: its stream is recording: it
  *	is skipped, without any work on the device. -ESTALE: its bytes are tainted
- * @describe: shape, in up to %CAPKM_OBSERVE_RANK elements of @shape, and dtype; touches
- *	no value
+ * @describe: dtype, rank and, if that is at most %CAPKM_OBSERVE_RANK, shape; touches no
+ *	value
  * @estimate: at most what @transform and the record's JSON will cost, from the geometry
  *	alone; asked before there is a tensor, too
  * @transform: fills @payload, whose arrays are there and have the right lengths. Called
@@ -808,7 +808,7 @@ struct capkm_observe;
  * struct capkm_observe_opts - for capkm_observe_open()
  * @sz: sizeof(struct capkm_observe_opts)
  * @label: of the ledger, or NULL
- * @flags: must be 0
+ * @flags: CAPKM_OBSERVE_F_*
  * @__reserved: must be 0
  */
 struct capkm_observe_opts {
@@ -817,6 +817,8 @@ struct capkm_observe_opts {
 	uint32_t flags;
 	uint32_t __reserved;
 };
+/* Closing leaves the ledger, as the end of the process does. */
+#define CAPKM_OBSERVE_F_KEEP	(1u << 0)
 
 /**
  * capkm_observe_open() - a session, with a ledger of its own

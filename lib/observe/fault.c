@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "observe.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t reason_of(int rc)
+{
+	switch (rc) {
+	case -EDQUOT:
+		return CAPKM_REASON_LIMIT;
+	case -EOPNOTSUPP:
+		return CAPKM_REASON_UNSUPPORTED;
+	case -ESTALE:
+		return CAPKM_REASON_TAINTED;
+	case -EINVAL:
+	case -ENOENT:
+	case -EOVERFLOW:
+		return CAPKM_REASON_INVALID;
+	default:
+		return CAPKM_REASON_NATIVE;
+	}
+}
+
+int fault(struct fault *f, int rc, const char *format, ...)
+{
+	va_list args;
+
+	*f = (struct fault){
+		.rc = rc,
+		.index = CAPKM_NO_INDEX,
+		.why = { .kind = reason_of(rc) },
+	};
+	va_start(args, format);
+	vsnprintf(f->text, sizeof(f->text), format, args);
+	va_end(args);
+	f->text[capkm_cut(f->text, sizeof(f->text) - 1)] = '\0';
+	return rc;
+}
+
+int fault_no_memory(struct fault *f)
+{
+	return fault(f, -ENOMEM, "out of memory");
+}
+
+int fault_limit(struct fault *f, uint32_t axis, bool cumulative, uint64_t used,
+		uint64_t most)
+{
+	fault(f, -EDQUOT, "budget '%s' of %" PRIu64 " %s: %" PRIu64 " would be used",
+	      capkm_axis_name(axis), most,
+	      cumulative ? "in all (cumulative)" : "in a step", used);
+	f->why.budget = axis;
+	f->why.cumulative = cumulative;
+	return f->rc;
+}
+
+int fault_of(struct fault *f, const struct capkm_error *err)
+{
+	return fault(f, err->err, "%s", err->text);
+}
+
+int fault_tell(const struct fault *f, const char *call, struct capkm_error *err)
+{
+	if (!f->rc)
+		return 0;
+	return capkm_error_set(err, f->rc, f->index, 0, "%s: %s", call, f->text);
+}

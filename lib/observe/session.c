@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: MIT
+/* Steps and their records: nothing is kept or copied that was not charged before. */
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* opening, closing */
+
+int session_ledger(struct capkm *c, const struct capkm_observe_limits *limits,
+		   const struct capkm_usage *inherited, const char *label,
+		   uint64_t *ledger, struct fault *f)
+{
+	struct capkm_ledger_opts opts = {
+		.sz = sizeof(opts),
+		.on_limit = limits->on_limit,
+		.per_step = limits->per_step,
+		.cumulative = limits->cumulative,
+		.label = label,
+	};
+	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+
+	if (inherited)
+		opts.inherited = *inherited;
+	return capkm_ledger_create(c, &opts, ledger, &err) ? fault_of(f, &err) : 0;
+}
+
+int session_new(struct capkm *c, const struct capkm_observe_admitted *admitted,
+		const struct capkm_observe_backend *backend, uint64_t ledger,
+		uint32_t flags, struct capkm_observe **out, struct fault *f)
+{
+	static _Atomic uint64_t owners;
+	struct capkm_observe *s = calloc(1, sizeof(*s));
+	void *copy = NULL;
+	int rc = s ? copy_box(&type_admitted, admitted, &copy, f) :
+		     fault_no_memory(f);
+
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	s->c = c;
+	s->owner = atomic_fetch_add(&owners, 1) + 1;
+	s->admitted = copy;
+	memcpy(s->admitted->identity, admitted->identity,
+	       sizeof(admitted->identity));
+	s->backend = *backend;
+	s->ledger = ledger;
+	s->flags = flags;
+	s->ready = true;
+	*out = s;
+	return 0;
+}
+
+static void session_free(struct capkm_observe *s)
+{
+	box_free(s->step);
+	box_free(s->admitted);
+	free(s);
+}
+
+int capkm_observe_open(struct capkm *c,
+		       const struct capkm_observe_admitted *admitted,
+		       const struct capkm_observe_backend *backend,
+		       const struct capkm_observe_opts *opts,
+		       struct capkm_observe **session, struct capkm_error *err)
+{
+	static const char call[] = "observe_open";
+	struct capkm_observe_backend b;
+	struct capkm_observe_opts o;
+	struct capkm_observe *s = NULL;
+	struct fault f = { 0 };
+	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
+
+	if (!rc)
+		rc = backend_get(&b, backend, call, err);
+	if (rc)
+		return rc;
+	if (o.flags & ~CAPKM_OBSERVE_F_KEEP || o.__reserved)
+		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"%s: flags 0x%" PRIx32 " has bits other than CAPKM_OBSERVE_F_*",
+			call, o.flags);
+	rc = session_new(c, admitted, &b, 0, o.flags, &s, &f);
+	if (!rc)
+		rc = session_ledger(c, &admitted->plan.limits, NULL, o.label,
+				    &s->ledger, &f);
+	if (!rc)
+		*session = s;
+	else if (s)
+		session_free(s);
+	return fault_tell(&f, call, err);
+}
+
+void capkm_observe_close(struct capkm_observe *session)
+{
+	if (!session)
+		return;
+	if (!(session->flags & CAPKM_OBSERVE_F_KEEP))
+		capkm_ledger_destroy(session->c, session->ledger, NULL);
+	session_free(session);
+}
+
+const struct capkm_observe_admitted *
+capkm_observe_session_plan(const struct capkm_observe *session)
+{
+	return session->admitted;
+}
+
+uint64_t capkm_observe_ledger(const struct capkm_observe *session)
+{
+	return session->ledger;
+}
+
+/* charging */
+
+static int over(const struct capkm_reservation *r,
+		const struct capkm_usage *usage, struct fault *f)
+{
+	uint64_t sum;
+
+	if (__builtin_add_overflow(r->out_used, usage_on(usage, r->out_axis),
+				   &sum))
+		sum = UINT64_MAX;
+	return fault_limit(f, r->out_axis, r->out_bound != CAPKM_BOUND_STEP,
+			   sum, r->out_most);
+}
+
+/* -EDQUOT, also if the ledger says to skip: that is for the caller to know. */
+static int charge(const struct capkm_observe *s,
+		  const struct capkm_usage *usage, struct fault *f)
+{
+	struct capkm_reservation answer = CAPKM_OPTS(struct capkm_reservation);
+	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+	int rc = capkm_ledger_reserve(s->c, s->ledger, usage, &answer, &err);
+
+	if (rc == -EDQUOT || (!rc && answer.out_result != CAPKM_CLEAN))
+		return over(&answer, usage, f);
+	return rc ? fault_of(f, &err) : 0;
+}
+
+int session_usage(const struct capkm_observe *s,
+		  struct capkm_ledger_query *query, struct fault *f)
+{
+	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+
+	*query = (struct capkm_ledger_query){
+		.size = sizeof(*query), .ledger = s->ledger,
+	};
+	return capkm_ledger_query(s->c, query, &err) ? fault_of(f, &err) : 0;
+}
+
+/* steps */
+
+static int step_new(const struct capkm_observe *s,
+		    struct capkm_observe_step **step,
+		    struct capkm_observe_record **records, struct fault *f)
+{
+	const uint32_t len = s->admitted->points_len;
+
+	*step = box_new(sizeof(**step));
+	if (!*step)
+		return fault_no_memory(f);
+	*records = arena_alloc(box_arena(*step), len, sizeof(**records));
+	if (*records) {
+		(*step)->records = *records;
+		(*step)->records_len = len;
+		return 0;
+	}
+	box_free(*step);
+	return fault_no_memory(f);
+}
+
+/* The record of a selection, before there is a value. Texts are the plan's. */
+static int record_begin(const struct capkm_observe *s, uint32_t i,
+			uint32_t phase, uint64_t prediction,
+			struct capkm_observe_record *record, struct fault *f)
+{
+	const struct capkm_observe_selection *selection =
+		&s->admitted->plan.selections[i];
+	const struct capkm_observe_point *point = &s->admitted->points[i];
+	int rc;
+
+	*record = (struct capkm_observe_record){
+		.schema_version = CAPKM_OBSERVE_SCHEMA,
+		.position = point->position,
+		.selection_id = selection->id,
+		.path = selection->path,
+		.node_id = point->node_id,
+		.outcome = { .kind = CAPKM_OUTCOME_MISSING },
+	};
+	if (!capkm_observe_includes(&selection->schedule, phase, prediction))
+		record->outcome.kind = CAPKM_OUTCOME_SKIPPED;
+	rc = usage_of_record(selection, point, &record->charged, f);
+	return rc ? rc : charge(s, &record->charged, f);
+}
+
+/* A step outlives its session: it gets the texts, too. */
+static int own_texts(struct capkm_observe_step *step,
+		     struct capkm_observe_record *record, struct fault *f)
+{
+	struct arena *arena = box_arena(step);
+	const char **const texts[] = {
+		&record->selection_id, &record->path, &record->node_id,
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		*texts[i] = arena_text(arena, *texts[i], strlen(*texts[i]));
+		if (!*texts[i])
+			return fault_no_memory(f);
+	}
+	return 0;
+}
+
+static int may_begin(const struct capkm_observe *s, uint32_t phase,
+		     uint64_t prediction, struct fault *f)
+{
+	const uint64_t max = s->admitted->request.max_predictions;
+
+	if (s->step)
+		return fault(f, -EINVAL, "the records of prediction %" PRIu64 " are not taken",
+			     s->at.prediction);
+	if (phase > CAPKM_DECODE)
+		return fault(f, -EINVAL, "phase must be CAPKM_PREFILL or CAPKM_DECODE");
+	if (prediction >= max)
+		return fault(f, -EINVAL, "prediction %" PRIu64 " of a request of %" PRIu64,
+			     prediction, max);
+	return 0;
+}
+
+static int begin_step(struct capkm_observe *s, uint32_t phase,
+		      uint64_t prediction, struct fault *f)
+{
+	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
+	struct capkm_observe_record *records;
+	struct capkm_observe_step *step;
+	uint32_t i;
+	int rc = may_begin(s, phase, prediction, f);
+
+	if (!rc)
+		rc = step_new(s, &step, &records, f);
+	if (rc)
+		return rc;
+	s->ready = false;
+	s->at.has_step = true;
+	if (capkm_ledger_begin_step(s->c, s->ledger, NULL, &err))
+		rc = fault_of(f, &err);
+	for (i = 0; !rc && i < step->records_len; i++) {
+		rc = record_begin(s, i, phase, prediction, &records[i], f);
+		if (!rc)
+			rc = own_texts(step, &records[i], f);
+		if (rc)
+			f->index = i;
+	}
+	if (rc) {
+		box_free(step);
+		return rc;
+	}
+	step->phase = phase;
+	step->prediction_index = prediction;
+	s->at.phase = phase;
+	s->at.prediction = prediction;
+	s->step = step;
+	return 0;
+}
+
+int capkm_observe_begin_step(struct capkm_observe *session, uint32_t phase,
+			     uint64_t prediction, struct capkm_error *err)
+{
+	struct fault f = { 0 };
+
+	begin_step(session, phase, prediction, &f);
+	return fault_tell(&f, "observe_begin_step", err);
+}
+
+/* observing */
+
+struct observation {
+	const struct capkm_observe *s;
+	const struct capkm_observe_selection *selection;
+	const struct capkm_observe_point *point;
+	struct capkm_observe_record *record;
+	struct arena *arena;			/* of the step */
+	const void *tensor;
+	struct capkm_observe_geometry geometry;
+	struct capkm_observe_payload *payload;
+	struct fault *f;
+};
+
+static int copy_shape(const struct observation *o, const uint64_t *extents,
+		      const uint64_t **shape)
+{
+	const size_t n = o->geometry.rank;
+	uint64_t *copy = arena_alloc(o->arena, n, sizeof(*copy));
+
+	if (!copy)
+		return fault_no_memory(o->f);
+	memcpy(copy, extents, n * sizeof(*copy));
+	*shape = copy;
+	return 0;
+}
+
+/* What is observed of the tensor, and that it is as the catalog says. */
+static int measure(struct observation *o)
+{
+	const struct capkm_observe_request *request = &o->s->admitted->request;
+	const struct position *at = &o->s->at;
+	struct shape shape;
+	uint32_t dtype = CAPKM_DTYPE_UNKNOWN;
+	int rc = backend_describe(&o->s->backend, o->tensor, &shape, &dtype,
+				  o->f);
+
+	/* All extents of a shape that is known in full are compared here. */
+	if (!rc)
+		rc = validate_actual(o->point, request, at->phase,
+				     at->prediction, &shape, o->f);
+	if (!rc)
+		rc = resolve_slices(o->point, o->selection, &shape,
+				    &o->geometry, o->f);
+	o->geometry.dtype = dtype;
+	return rc;
+}
+
+static int note_shapes(struct observation *o)
+{
+	struct capkm_observe_record *record = o->record;
+	int rc = copy_shape(o, o->geometry.shape, &record->source_shape);
+
+	if (!rc)
+		rc = copy_shape(o, o->geometry.selected,
+				&record->selected_shape);
+	record->source_shape_len = record->source_shape ? o->geometry.rank : 0;
+	record->selected_shape_len = record->selected_shape ?
+				     o->geometry.rank : 0;
+	return rc;
+}
+
+static uint64_t emitted(const struct observation *o)
+{
+	const struct capkm_observe_transform *t = &o->selection->transform;
+
+	return t->kind == CAPKM_TRANSFORM_PREVIEW &&
+	       t->max_elements < o->geometry.elements ? t->max_elements :
+							o->geometry.elements;
+}
+
+static uint32_t output_of(uint32_t dtype)
+{
+	return dtype == CAPKM_DTYPE_F16 || dtype == CAPKM_DTYPE_BF16 ?
+	       CAPKM_DTYPE_F32 : dtype;
+}
+
+static size_t size_of(uint32_t dtype)
+{
+	switch (dtype) {
+	case CAPKM_DTYPE_BOOL:
+		return sizeof(bool);
+	case CAPKM_DTYPE_F32:
+		return sizeof(float);
+	default:
+		return sizeof(uint64_t);
+	}
+}
+
+static int room_for_values(struct observation *o)
+{
+	struct capkm_observe_payload *p = o->payload;
+	const uint64_t n = emitted(o);
+	uint64_t *shape;
+	int rc;
+
+	p->kind = CAPKM_PAYLOAD_TENSOR;
+	p->values.dtype = output_of(o->geometry.dtype);
+	p->values.len = (uint32_t)n;
+	p->values.any = arena_alloc(o->arena, n, size_of(p->values.dtype));
+	if (!p->values.any)
+		return fault_no_memory(o->f);
+	if (n == o->geometry.elements) {
+		rc = copy_shape(o, o->geometry.selected, &p->shape);
+		p->shape_len = rc ? 0 : o->geometry.rank;
+		return rc;
+	}
+	shape = arena_alloc(o->arena, 1, sizeof(*shape));
+	if (!shape)
+		return fault_no_memory(o->f);
+	*shape = n;
+	p->shape = shape;
+	p->shape_len = 1;
+	return 0;
+}
+
+static int room_for_counts(struct observation *o)
+{
+	const struct capkm_observe_transform *t = &o->selection->transform;
+	struct capkm_observe_histogram *h = &o->payload->histogram;
+	float *edges = arena_alloc(o->arena, t->edges_len, sizeof(*edges));
+
+	o->payload->kind = CAPKM_PAYLOAD_HISTOGRAM;
+	h->counts = arena_alloc(o->arena, t->edges_len - 1, sizeof(*h->counts));
+	if (!edges || !h->counts)
+		return fault_no_memory(o->f);
+	memcpy(edges, t->edges, t->edges_len * sizeof(*edges));
+	h->edges = edges;
+	h->edges_len = t->edges_len;
+	h->counts_len = t->edges_len - 1;
+	return 0;
+}
+
+static int room_for_candidates(struct observation *o)
+{
+	struct capkm_observe_candidates *c = &o->payload->candidates;
+	const uint64_t count = o->selection->transform.count;
+
+	o->payload->kind = CAPKM_PAYLOAD_CANDIDATES;
+	c->source = o->point->position == CAPKM_POSITION_AFTER_INTERVENTION ?
+		    CAPKM_SOURCE_EFFECTIVE : CAPKM_SOURCE_ORIGINAL;
+	c->len = (uint32_t)count;
+	c->candidates = arena_alloc(o->arena, count, sizeof(*c->candidates));
+	return c->candidates ? 0 : fault_no_memory(o->f);
+}
+
+/* Where the backend puts the values. What is allocated is what was charged. */
+static int make_room(struct observation *o)
+{
+	o->payload = arena_alloc(o->arena, 1, sizeof(*o->payload));
+	if (!o->payload)
+		return fault_no_memory(o->f);
+	switch (o->selection->transform.kind) {
+	case CAPKM_TRANSFORM_SUMMARY:
+		o->payload->kind = CAPKM_PAYLOAD_SUMMARY;
+		return 0;
+	case CAPKM_TRANSFORM_HISTOGRAM:
+		return room_for_counts(o);
+	case CAPKM_TRANSFORM_TOP_CANDIDATES:
+		return room_for_candidates(o);
+	default:
+		return room_for_values(o);
+	}
+}
+
+/* A record has lengths of 32 bits. And a last row must have what is asked of it. */
+static int is_possible(const struct observation *o)
+{
+	const struct capkm_observe_transform *t = &o->selection->transform;
+	const struct capkm_observe_geometry *g = &o->geometry;
+
+	if (t->kind == CAPKM_TRANSFORM_TOP_CANDIDATES &&
+	    (!g->rank || t->count > g->shape[g->rank - 1] ||
+	     t->count > UINT32_MAX))
+		return fault(o->f, -EINVAL, "%" PRIu64 " top candidates of %" PRIu64,
+			     t->count, g->rank ? g->shape[g->rank - 1] : 0);
+	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR && emitted(o) > UINT32_MAX)
+		return fault(o->f, -EOPNOTSUPP, "%" PRIu64 " values of one tensor; at most %" PRIu32 " are supported",
+			     emitted(o), UINT32_MAX);
+	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR &&
+	    (g->dtype == CAPKM_DTYPE_UNKNOWN || g->dtype > CAPKM_DTYPE_BOOL))
+		return fault(o->f, -EOPNOTSUPP, "values of dtype %" PRIu32 " are not supported",
+			     g->dtype);
+	return 0;
+}
+
+/* Nothing that a backend gives may be larger than what it has reserved. */
+static int fits_its_charge(const struct observation *o)
+{
+	struct sink sink = {
+		.counts = true,
+		.limit = o->record->charged.encoded_bytes,
+	};
+
+	return encode(&sink, &type_record, o->record) ?
+	       fault(o->f, -EINVAL, "backend underestimated encoded size: the record has more than %" PRIu64 " bytes",
+		     (uint64_t)o->record->charged.encoded_bytes) : 0;
+}
+
+static int take_value(struct observation *o)
+{
+	struct capkm_observe_outcome *outcome = &o->record->outcome;
+	int rc = make_room(o);
+
+	if (!rc)
+		rc = backend_transform(&o->s->backend, o->tensor, &o->geometry,
+				       o->payload, o->f);
+	if (rc)
+		return rc;
+	outcome->kind = CAPKM_OUTCOME_CAPTURED;
+	if (emitted(o) < o->geometry.elements &&
+	    o->selection->transform.kind == CAPKM_TRANSFORM_PREVIEW) {
+		outcome->kind = CAPKM_OUTCOME_TRUNCATED;
+		outcome->available_elements = o->geometry.elements;
+		outcome->emitted_elements = emitted(o);
+	}
+	o->record->payload = o->payload;
+	return fits_its_charge(o);
+}
+
+/* -EBUSY: its stream records. -EDQUOT of a budget that says to skip is no failure. */
+static int capture(struct observation *o)
+{
+	struct capkm_usage usage;
+	int rc = backend_ready(&o->s->backend, o->tensor, o->f);
+
+	if (!rc)
+		rc = measure(o);
+	if (!rc)
+		rc = is_possible(o);
+	if (!rc)
+		rc = backend_estimate(&o->s->backend, &o->geometry, &usage,
+				      o->f);
+	if (!rc)
+		rc = note_shapes(o);
+	if (!rc)
+		rc = charge(o->s, &usage, o->f);
+	if (rc)
+		return rc;
+	usage_add(&o->record->charged, &usage);
+	return take_value(o);
+}
+
+/* Bytes of a message that is cut between characters, and has no others. */
+static int set_message(struct observation *o)
+{
+	const size_t len = capkm_cut(o->f->text, CAPKM_OBSERVE_MESSAGE);
+	char *text = arena_text(o->arena, o->f->text, len);
+	size_t i, n;
+
+	for (i = 0; text && i < len; i += n ? n : 1) {
+		n = utf8_char(text + i);
+		if (!n)
+			text[i] = '?';
+	}
+	o->record->outcome.message = text ? text : "";
+	return text ? 0 : -ENOMEM;
+}
+
+static bool is_skip(const struct observation *o)
+{
+	return o->f->rc == -EBUSY ||
+	       (o->f->rc == -EDQUOT &&
+		o->s->admitted->plan.limits.on_limit == CAPKM_ON_LIMIT_SKIP);
+}
+
+/* What became of it, in the record. 0: the caller need not care. */
+static int settle(struct observation *o, int rc)
+{
+	struct capkm_observe_outcome *outcome = &o->record->outcome;
+
+	if (!rc)
+		return 0;
+	o->record->payload = NULL;
+	*outcome = (struct capkm_observe_outcome){ .reason = o->f->why };
+	if (is_skip(o)) {
+		outcome->kind = CAPKM_OUTCOME_SKIPPED;
+		if (rc == -EBUSY)
+			outcome->reason.kind = CAPKM_REASON_RECORDING;
+		*o->f = (struct fault){ 0 };
+		return 0;
+	}
+	outcome->kind = CAPKM_OUTCOME_FAILED;
+	set_message(o);
+	return rc;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int observe_selection(struct capkm_observe *s, uint32_t i,
+			     const void *tensor, struct fault *f)
+{
+	struct observation o = {
+		.s = s,
+		.selection = &s->admitted->plan.selections[i],
+		.point = &s->admitted->points[i],
+		.record = (struct capkm_observe_record *)&s->step->records[i],
+		.arena = box_arena(s->step),
+		.tensor = tensor,
+		.f = f,
+	};
+	double began;
+	int rc;
+
+	if (o.record->outcome.kind == CAPKM_OUTCOME_SKIPPED)
+		return 0;
+	if (o.record->outcome.kind != CAPKM_OUTCOME_MISSING)
+		return fault(f, -EINVAL, "'%.120s' is emitted twice in one step",
+			     o.selection->path);
+	began = seconds();
+	rc = settle(&o, capture(&o));
+	s->step->capture_seconds += seconds() - began;
+	return rc;
+}
+
+static int observe(struct capkm_observe *s, const char *path,
+		   const void *tensor, struct fault *f)
+{
+	const struct capkm_observe_plan *plan = &s->admitted->plan;
+	uint32_t i;
+	int rc;
+
+	if (!s->step)
+		return fault(f, -EINVAL, "no step has begun");
+	for (i = 0; i < plan->selections_len; i++) {
+		if (strcmp(plan->selections[i].path, path))
+			continue;
+		rc = observe_selection(s, i, tensor, f);
+		if (rc) {
+			f->index = i;
+			return rc;
+		}
+	}
+	return 0;
+}
+
+int capkm_observe_tensor(struct capkm_observe *session, const char *path,
+			 const void *tensor, struct capkm_error *err)
+{
+	struct fault f = { 0 };
+
+	observe(session, path, tensor, &f);
+	return fault_tell(&f, "observe_tensor", err);
+}
+
+static bool has_failed(const struct capkm_observe_step *step)
+{
+	uint32_t i;
+
+	for (i = 0; i < step->records_len; i++)
+		if (step->records[i].outcome.kind == CAPKM_OUTCOME_FAILED)
+			return true;
+	return false;
+}
+
+int capkm_observe_take_step(struct capkm_observe *session,
+			    struct capkm_observe_step **step,
+			    struct capkm_error *err)
+{
+	struct capkm_ledger_query query;
+	struct fault f = { 0 };
+
+	*step = NULL;
+	if (session->step && !session_usage(session, &query, &f)) {
+		session->ready = !has_failed(session->step);
+		session->step->step_usage = query.out_step;
+		session->step->cumulative_usage = query.out_total;
+		*step = session->step;
+		session->step = NULL;
+	}
+	return fault_tell(&f, "observe_take_step", err);
+}
