@@ -67,10 +67,14 @@ static int wrong(struct decoder *d, size_t at, const char *format, ...)
 	return fault(d->f, -EINVAL, "line %u%s: %s", line_of(d, at), where, why);
 }
 
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static void skip_space(struct decoder *d)
 {
-	while (d->at < d->len && strchr(" \t\r\n", d->text[d->at]) &&
-	       d->text[d->at])
+	while (d->at < d->len && is_space(d->text[d->at]))
 		d->at++;
 }
 
@@ -111,7 +115,11 @@ static int any(struct decoder *d, struct json_object **value, size_t *start)
 			     "the text ends too early" :
 			     json_tokener_error_desc(error));
 	}
-	d->at += used;
+	if (!*value && d->text[*start] != 'n')
+		return fault_no_memory(d->f);
+	/* It also takes the space behind. */
+	for (d->at += used; is_space(d->text[d->at - 1]); d->at--)
+		;
 	return 0;
 }
 
@@ -126,16 +134,16 @@ static int skip(struct decoder *d)
 }
 
 /*
- * json-c takes more for a text than JSON does, and (0.16) does not say when it had no
- * memory: there is less of it then.
+ * json-c takes more for a text than JSON does. And 0.16 does not say when it had no
+ * memory: there is no value then, or less of it.
  */
 static int is_text(struct decoder *d, struct json_object *value, size_t start)
 {
 	const size_t raw = d->at - start - 2;
 	size_t i;
 
-	if (!value || (!memchr(d->text + start, '\\', raw + 2) &&
-		       (size_t)json_object_get_string_len(value) != raw))
+	if (!memchr(d->text + start, '\\', raw + 2) &&
+	    (size_t)json_object_get_string_len(value) != raw)
 		return fault_no_memory(d->f);
 	for (i = start; i < d->at; i++)
 		if ((unsigned char)d->text[i] < 0x20)
@@ -143,6 +151,8 @@ static int is_text(struct decoder *d, struct json_object *value, size_t start)
 	if ((size_t)json_object_get_string_len(value) !=
 	    strlen(json_object_get_string(value)))
 		return wrong(d, start, "a text must not contain \\u0000");
+	if (!utf8_is(json_object_get_string(value)))
+		return wrong(d, start, "a text must be UTF-8");
 	return 0;
 }
 
