@@ -189,6 +189,7 @@ TEST(bad_json)
 		{ "{\"schema_version\":1e0}", "schema_version: must be a whole number" },
 		{ "{\"schema_version\":\"1\"}", "schema_version: must be a whole number" },
 		{ "{\"schema_version\":01}", "schema_version: " },
+		{ "{\"schema_version\":00}", "schema_version: must be a whole number" },
 		{ "{\"schema_version\":NaN}", "schema_version: must be a whole number" },
 		{ "{\"schema_version\":null}", "schema_version: must be a whole number" },
 		{ "{\"schema_version\":1 \"selections\":[]}", "line 1: an object goes on with \",\" or ends with \"}\"" },

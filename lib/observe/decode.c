@@ -182,6 +182,7 @@ static int text(struct decoder *d, const char **out, const char *what)
 static bool number(struct decoder *d, char out[64], int *rc)
 {
 	struct json_object *value;
+	const char *digits;
 	size_t start, len;
 	char c = peek(d);
 
@@ -197,9 +198,11 @@ static bool number(struct decoder *d, char out[64], int *rc)
 		return false;
 	memcpy(out, d->text + start, len);
 	out[len] = '\0';
-	/* json-c takes "1." */
+	/* json-c takes "1." and "00" */
+	digits = out + (c == '-');
 	return isdigit((unsigned char)out[len - 1]) && !strstr(out, ".e") &&
-	       !strstr(out, ".E");
+	       !strstr(out, ".E") &&
+	       !(digits[0] == '0' && isdigit((unsigned char)digits[1]));
 }
 
 static int integer(struct decoder *d, uint64_t max, uint64_t *out)
