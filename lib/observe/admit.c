@@ -37,16 +37,15 @@ static int check_versions(const struct admission *a)
 	return 0;
 }
 
-static int check_request(const struct admission *a)
+int request_check(const struct capkm_observe_request *r, struct fault *f)
 {
-	const struct capkm_observe_request *r = a->request;
 	uint64_t sum;
 
 	if (!r->batch || !r->prompt_tokens || !r->max_predictions)
-		return fault(a->f, -EINVAL, "batch, prompt_tokens and max_predictions of the request must not be 0");
+		return fault(f, -EINVAL, "batch, prompt_tokens and max_predictions of the request must not be 0");
 	if (__builtin_add_overflow(r->prompt_tokens, r->max_predictions, &sum) ||
 	    __builtin_mul_overflow(r->batch, r->prompt_tokens, &sum))
-		return fault(a->f, -EOVERFLOW, "the tokens of the request do not fit into 64 bits");
+		return fault(f, -EOVERFLOW, "the tokens of the request do not fit into 64 bits");
 	return 0;
 }
 
@@ -88,19 +87,6 @@ static int check_transform(const struct admission *a)
 			return 0;
 	return fault(a->f, -EOPNOTSUPP, "the backend cannot make a '%s' of a tensor",
 		     type_transform_kind.names[kind]);
-}
-
-static int check_schedule(const struct admission *a)
-{
-	const struct capkm_observe_schedule *s = &a->selection->schedule;
-
-	if (!s->every)
-		return fault(a->f, -EINVAL, "every must not be 0");
-	if (s->end_prediction.present &&
-	    s->end_prediction.value <= s->first_prediction)
-		return fault(a->f, -EINVAL, "end_prediction %" PRIu64 " must be above first_prediction %" PRIu64,
-			     s->end_prediction.value, s->first_prediction);
-	return 0;
 }
 
 static int check_phase(const struct admission *a, uint32_t phase,
@@ -288,7 +274,7 @@ static int admit_selection(struct admission *a)
 	if (!rc)
 		rc = check_transform(a);
 	if (!rc)
-		rc = check_schedule(a);
+		rc = schedule_check(&a->selection->schedule, a->f);
 	if (!rc)
 		rc = check_support(a);
 	if (!rc)
@@ -307,7 +293,7 @@ static int admit_all(struct admission *a, struct capkm_observe_point *points)
 	    !a->discovery->capture.physical_native_limit)
 		rc = fault(a->f, -EOPNOTSUPP, "the backend cannot keep physical_native_bytes");
 	if (!rc)
-		rc = check_request(a);
+		rc = request_check(a->request, a->f);
 	for (i = 0; !rc && i < a->plan->selections_len; i++) {
 		a->selection = &a->plan->selections[i];
 		rc = admit_selection(a);

@@ -10,13 +10,18 @@ static int is_typed(int rc)
 	       rc == -EBUSY || rc == -ESTALE;
 }
 
-static int told(struct fault *f, int rc, const char *why)
+static int told_of(struct fault *f, int rc, const char *what, const char *why)
 {
 	if (!rc)
 		return 0;
 	if (is_typed(rc))
 		return fault(f, rc, "%s", why);
-	return fault(f, -EIO, "native capture failed: %s", why);
+	return fault(f, -EIO, "native %s failed: %s", what, why);
+}
+
+static int told(struct fault *f, int rc, const char *why)
+{
+	return told_of(f, rc, "capture", why);
 }
 
 int backend_get(struct capkm_observe_backend *known,
@@ -73,4 +78,41 @@ int backend_transform(const struct capkm_observe_backend *b, const void *tensor,
 
 	return told(f, b->transform(b->context, tensor, geometry, payload, why,
 				    sizeof(why)), why);
+}
+
+int backend_apply(const struct capkm_observe_backend *b, const void *tensor,
+		  const struct capkm_observe_geometry *geometry,
+		  const struct capkm_intervene_action *action, void **out,
+		  struct fault *f)
+{
+	char why[WHY] = "";
+
+	*out = NULL;
+	return told_of(f, b->apply(b->context, tensor, geometry, action, out,
+				   why, sizeof(why)), "intervention", why);
+}
+
+void backend_release(const struct capkm_observe_backend *b, void *tensor)
+{
+	if (tensor)
+		b->release(b->context, tensor);
+}
+
+int backend_estimate_routes(const struct capkm_observe_backend *b,
+			    const struct capkm_intervene_point *point,
+			    uint64_t rows, struct capkm_usage *usage,
+			    struct fault *f)
+{
+	char why[WHY] = "";
+	int rc;
+
+	*usage = (struct capkm_usage){ 0 };
+	if (!b->estimate_routes)
+		return fault(f, -EOPNOTSUPP, "the backend does not say what keeping the original choice of a router costs");
+	rc = b->estimate_routes(b->context, point, rows, usage, why,
+				sizeof(why));
+	if (rc)
+		return told(f, is_typed(rc) ? rc : -EINVAL, why);
+	return !usage->captures && !usage->encoded_bytes ? 0 :
+	       fault(f, -EINVAL, "keeping the original choice of a router is no capture and has no JSON");
 }

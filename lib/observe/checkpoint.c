@@ -26,16 +26,30 @@ static int checkpoint(const struct capkm_observe *s,
 		.domain = capkm_domain_id(s->c),
 		.ledger = s->ledger,
 	};
+	const struct capkm_intervene_admitted *a = s->interventions;
+	struct kept kept;
 	struct capkm_ledger_query query;
 	void *copy;
 	int rc;
 
+	if (s->routes)
+		return fault(f, -EINVAL, "a router was told what to do and has not been heard of");
 	if (s->step)
 		return fault(f, -EINVAL, "the records of prediction %" PRIu64 " are not taken",
 			     s->at.prediction);
 	if (!s->ready)
 		return fault(f, -EINVAL, "the last step failed; restore an earlier checkpoint, or make another step");
 	rc = readmit(s->admitted, discovery, f);
+	if (!rc && a && strcmp(a->artifact_identity, discovery->artifact_identity))
+		rc = fault(f, -EINVAL, "the interventions are of the model '%.80s', not '%.80s'",
+			   a->artifact_identity, discovery->artifact_identity);
+	if (a) {
+		kept = (struct kept){
+			.session_id = a->session_id, .plan = a->plan,
+			.identity = a->identity,
+		};
+		c.interventions = &kept;
+	}
 	if (!rc)
 		rc = session_usage(s, &query, f);
 	if (rc)
@@ -83,6 +97,11 @@ static int restore(struct capkm_observe *s,
 		return fault(f, -EINVAL, "the checkpoint is another session's");
 	if (strcmp(c->plan_identity, s->admitted->identity))
 		return fault(f, -EINVAL, "the checkpoint is of another plan");
+	if (strcmp(c->interventions ? c->interventions->identity : "",
+		   s->interventions ? s->interventions->identity : ""))
+		return fault(f, -EINVAL, "the checkpoint is of other interventions");
+	if (s->routes)
+		return fault(f, -EINVAL, "a router was told what to do and has not been heard of");
 	if (s->step)
 		return fault(f, -EINVAL, "the records of prediction %" PRIu64 " are not taken",
 			     s->at.prediction);
@@ -123,6 +142,31 @@ static int is_of(const struct capkm_observe_checkpoint *c,
 		     c->artifact_identity, discovery->artifact_identity);
 }
 
+/* What is changed from there on, and by whose name: NULL if nothing is. */
+static int bind(const struct capkm_observe_checkpoint *c,
+		const struct capkm_intervene_opts *o,
+		const struct capkm_observe_request *request,
+		struct capkm_intervene_admitted **admitted, struct fault *f)
+{
+	const struct capkm_intervene_plan *plan = o->plan;
+
+	if (!o->sz)
+		return c->interventions ?
+		       fault(f, -EINVAL, "the checkpoint has interventions, which must be bound anew") : 0;
+	if (!o->discovery || !o->session_id || !*o->session_id)
+		return fault(f, -EINVAL, "interventions need a discovery and the name of their session");
+	if (!plan && c->interventions)
+		plan = &c->interventions->plan;
+	if (!plan)
+		return fault(f, -EINVAL, "neither the checkpoint nor the caller has interventions");
+	if (!o->discovery->artifact_identity ||
+	    strcmp(o->discovery->artifact_identity, c->artifact_identity))
+		return fault(f, -EINVAL, "the interventions are of another model than the checkpoint's '%.80s'",
+			     c->artifact_identity);
+	return intervene_admit(plan, o->discovery, request, o->session_id,
+			       admitted, f);
+}
+
 /* Is it the ledger that the checkpoint means? It may have been charged since then. */
 static int same_ledger(struct capkm *handle,
 		       const struct capkm_observe_checkpoint *c,
@@ -149,10 +193,12 @@ static int resume(struct capkm *handle,
 		  const struct capkm_observe_checkpoint *c,
 		  const struct capkm_observe_discovery *discovery,
 		  const struct capkm_observe_backend *backend,
+		  const struct capkm_intervene_opts *o,
 		  struct capkm_observe **out, struct fault *f)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	struct capkm_observe_admitted *admitted = NULL;
+	struct capkm_intervene_admitted *interventions = NULL;
 	struct capkm_observe *s = NULL;
 	int rc = is_of(c, discovery, f);
 
@@ -161,13 +207,20 @@ static int resume(struct capkm *handle,
 	if (!rc && strcmp(admitted->identity, c->plan_identity))
 		rc = fault(f, -EINVAL, "the plan was admitted to another catalog");
 	if (!rc)
+		rc = bind(c, o, &c->request, &interventions, f);
+	if (!rc)
 		rc = same_ledger(handle, c, f);
 	if (!rc)
 		rc = session_new(handle, admitted, backend, c->ledger,
 				 CAPKM_OBSERVE_F_KEEP, &s, f);
+	if (!rc && interventions)
+		rc = session_intervene(s, interventions, f);
 	box_free(admitted);
-	if (rc)
+	box_free(interventions);
+	if (rc) {
+		capkm_observe_close(s);
 		return rc;
+	}
 	if (capkm_ledger_adopt(handle, c->ledger, &err)) {
 		capkm_observe_close(s);
 		return fault_of(f, &err);
@@ -178,6 +231,28 @@ static int resume(struct capkm *handle,
 	return 0;
 }
 
+int capkm_intervene_resume(struct capkm *c,
+			   const struct capkm_observe_checkpoint *checkpoint,
+			   const struct capkm_observe_discovery *discovery,
+			   const struct capkm_observe_backend *backend,
+			   const struct capkm_intervene_opts *opts,
+			   struct capkm_observe **session,
+			   struct capkm_error *err)
+{
+	static const char call[] = "observe_resume";
+	struct capkm_intervene_opts o;
+	struct capkm_observe_backend b;
+	struct fault f = { 0 };
+	int rc = backend_get(&b, backend, call, err);
+
+	if (!rc)
+		rc = capkm_opts(&o, sizeof(o), opts, call, err);
+	if (rc)
+		return rc;
+	resume(c, checkpoint, discovery, &b, &o, session, &f);
+	return fault_tell(&f, call, err);
+}
+
 int capkm_observe_resume(struct capkm *c,
 			 const struct capkm_observe_checkpoint *checkpoint,
 			 const struct capkm_observe_discovery *discovery,
@@ -185,15 +260,8 @@ int capkm_observe_resume(struct capkm *c,
 			 struct capkm_observe **session,
 			 struct capkm_error *err)
 {
-	static const char call[] = "observe_resume";
-	struct capkm_observe_backend b;
-	struct fault f = { 0 };
-	int rc = backend_get(&b, backend, call, err);
-
-	if (rc)
-		return rc;
-	resume(c, checkpoint, discovery, &b, session, &f);
-	return fault_tell(&f, call, err);
+	return capkm_intervene_resume(c, checkpoint, discovery, backend, NULL,
+				      session, err);
 }
 
 static int fork_session(struct capkm *handle,
@@ -201,9 +269,11 @@ static int fork_session(struct capkm *handle,
 			const struct capkm_observe_discovery *discovery,
 			const struct capkm_observe_backend *backend,
 			const struct capkm_observe_fork_opts *o,
+			const struct capkm_intervene_opts *changes,
 			struct capkm_observe **out, struct fault *f)
 {
 	struct capkm_observe_admitted *admitted = NULL;
+	struct capkm_intervene_admitted *interventions = NULL;
 	struct capkm_observe_plan plan = c->plan;
 	struct capkm_observe_request request = c->request;
 	struct capkm_observe *s = NULL;
@@ -214,12 +284,24 @@ static int fork_session(struct capkm *handle,
 	if (!rc)
 		rc = admit(&plan, discovery, &request, &admitted, f);
 	if (!rc)
-		rc = preflight(admitted, backend, next_of(&c->at),
+		rc = preflight(admitted, NULL, backend, next_of(&c->at),
 			       &c->cumulative_usage, f);
+	if (!rc && c->interventions && changes->session_id &&
+	    !strcmp(changes->session_id, c->interventions->session_id))
+		rc = fault(f, -EINVAL, "the child needs another name than its parent '%.80s'",
+			   changes->session_id);
+	if (!rc)
+		rc = bind(c, changes, &request, &interventions, f);
+	if (!rc && interventions)
+		rc = preflight(admitted, interventions, backend,
+			       next_of(&c->at), &c->cumulative_usage, f);
 	if (!rc)
 		rc = session_new(handle, admitted, backend, 0,
 				 CAPKM_OBSERVE_F_KEEP, &s, f);
+	if (!rc && interventions)
+		rc = session_intervene(s, interventions, f);
 	box_free(admitted);
+	box_free(interventions);
 	if (!rc)
 		rc = session_ledger(handle, &o->limits, &c->cumulative_usage,
 				    o->label, &s->ledger, f);
@@ -243,13 +325,17 @@ int capkm_observe_fork(struct capkm *c,
 	static const char call[] = "observe_fork";
 	struct capkm_observe_backend b;
 	struct capkm_observe_fork_opts o;
+	struct capkm_intervene_opts changes;
 	struct fault f = { 0 };
 	int rc = backend_get(&b, backend, call, err);
 
 	if (!rc)
 		rc = capkm_opts(&o, sizeof(o), opts, call, err);
+	if (!rc)
+		rc = capkm_opts(&changes, sizeof(changes), o.interventions,
+				call, err);
 	if (rc)
 		return rc;
-	fork_session(c, checkpoint, discovery, &b, &o, session, &f);
+	fork_session(c, checkpoint, discovery, &b, &o, &changes, session, &f);
 	return fault_tell(&f, call, err);
 }

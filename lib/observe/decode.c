@@ -555,6 +555,11 @@ static int decode(struct decoder *d, const struct type *type, char *out)
 	switch (type->kind) {
 	case KIND_BOOL:
 		return boolean(d, (bool *)out);
+	case KIND_U16:
+		rc = integer(d, UINT16_MAX, &n);
+		if (!rc)
+			*(uint16_t *)out = (uint16_t)n;
+		return rc;
 	case KIND_U32:
 		rc = integer(d, UINT32_MAX, &n);
 		if (!rc)

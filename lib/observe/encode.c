@@ -220,6 +220,9 @@ static void add_value(struct sink *sink, const struct type *type,
 	case KIND_BOOL:
 		add(sink, *(const bool *)value ? "true" : "false");
 		break;
+	case KIND_U16:
+		add_u64(sink, *(const uint16_t *)value);
+		break;
 	case KIND_U32:
 		add_u64(sink, *(const uint32_t *)value);
 		break;

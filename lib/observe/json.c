@@ -21,34 +21,37 @@ static int from_json(const struct type *type, const char *json, size_t len,
 	return fault_tell(&f, call, err);
 }
 
-#define JSON(name, max)							\
-int capkm_observe_##name##_parse(const char *json, size_t len,		\
-				 struct capkm_observe_##name **name,	\
-				 struct capkm_error *err)		\
+#define JSON(room, type, name, max)					\
+int capkm_##room##_##name##_parse(const char *json, size_t len,	\
+				  struct capkm_##room##_##name **name,	\
+				  struct capkm_error *err)		\
 {									\
 	void *value;							\
-	int rc = from_json(&type_##name, json, len, max, &value,	\
-			   "observe_" #name "_parse", err);		\
+	int rc = from_json(&type, json, len, max, &value,		\
+			   #room "_" #name "_parse", err);		\
 									\
 	if (!rc)							\
 		*name = value;						\
 	return rc;							\
 }									\
 									\
-int capkm_observe_##name##_json(const struct capkm_observe_##name *name,	\
-				char **json, size_t *len,		\
-				struct capkm_error *err)		\
+int capkm_##room##_##name##_json(const struct capkm_##room##_##name *name, \
+				 char **json, size_t *len,		\
+				 struct capkm_error *err)		\
 {									\
-	return to_json(&type_##name, name, json, len,			\
-		       "observe_" #name "_json", err);			\
+	return to_json(&type, name, json, len, #room "_" #name "_json",	\
+		       err);						\
 }									\
 									\
-void capkm_observe_##name##_free(struct capkm_observe_##name *name)	\
+void capkm_##room##_##name##_free(struct capkm_##room##_##name *name)	\
 {									\
 	box_free(name);							\
 }
 
-JSON(plan, CAPKM_OBSERVE_JSON)
-JSON(discovery, CAPKM_OBSERVE_JSON)
-JSON(step, SIZE_MAX)
-JSON(checkpoint, CAPKM_OBSERVE_JSON * 2)
+JSON(observe, type_plan, plan, CAPKM_OBSERVE_JSON)
+JSON(observe, type_discovery, discovery, CAPKM_OBSERVE_JSON)
+JSON(observe, type_step, step, SIZE_MAX)
+JSON(observe, type_checkpoint, checkpoint,
+     CAPKM_OBSERVE_JSON * 2 + CAPKM_INTERVENE_JSON)
+JSON(intervene, type_intervene_plan, plan, CAPKM_INTERVENE_JSON)
+JSON(intervene, type_intervene_discovery, discovery, CAPKM_OBSERVE_JSON)

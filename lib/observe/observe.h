@@ -3,7 +3,7 @@
 #ifndef CAPKM_LIB_OBSERVE_H
 #define CAPKM_LIB_OBSERVE_H
 
-#include <capkm/observe.h>
+#include <capkm/intervene.h>
 
 #include "internal.h"
 
@@ -69,7 +69,7 @@ double number_read(const char *text, bool single);
 /* schema.c: structs and their JSON */
 
 enum kind {
-	KIND_BOOL, KIND_U32, KIND_U64, KIND_I64, KIND_F32, KIND_F64,
+	KIND_BOOL, KIND_U16, KIND_U32, KIND_U64, KIND_I64, KIND_F32, KIND_F64,
 	KIND_TEXT,			/* const char * */
 	KIND_OPTIONAL,			/* struct capkm_observe_optional, or null */
 	KIND_FIXED,			/* no member: always the text in @names */
@@ -110,7 +110,9 @@ extern const struct type type_dimension, type_point, type_discovery, type_plan,
 	type_selection, type_limits, type_request, type_usage, type_record,
 	type_step, type_slice, type_schedule, type_axis, type_text, type_u64,
 	type_u32, type_bool, type_f32, type_f64, type_phase, type_admitted, type_support,
-	type_transform_kind;
+	type_transform_kind, type_intervene_plan, type_intervene_point,
+	type_intervene_discovery, type_intervene_record, type_intervene_kind,
+	type_intervene_admitted, type_intervene_stage, type_dtype, type_scores;
 
 /* encode.c */
 
@@ -159,6 +161,7 @@ int usage_of_record(const struct capkm_observe_selection *selection,
 
 /* schedule.c */
 
+int schedule_check(const struct capkm_observe_schedule *s, struct fault *f);
 int schedule_count(const struct capkm_observe_schedule *s, uint32_t phase,
 		   uint64_t next, uint64_t max, uint64_t *count, uint64_t *last,
 		   struct fault *f);
@@ -215,6 +218,7 @@ int admit(const struct capkm_observe_plan *plan,
 /* Admits it again: -EINVAL if that is not the same. */
 int readmit(const struct capkm_observe_admitted *admitted,
 	    const struct capkm_observe_discovery *discovery, struct fault *f);
+int request_check(const struct capkm_observe_request *request, struct fault *f);
 /* Lower-case hexadecimal SHA-256 of a text. */
 void identity_of(const char *text, size_t len,
 		 char identity[CAPKM_OBSERVE_IDENTITY]);
@@ -236,9 +240,21 @@ int backend_transform(const struct capkm_observe_backend *b, const void *tensor,
 		      const struct capkm_observe_geometry *geometry,
 		      struct capkm_observe_payload *payload, struct fault *f);
 
+/* Makes another tensor, for backend_release(). */
+int backend_apply(const struct capkm_observe_backend *b, const void *tensor,
+		  const struct capkm_observe_geometry *geometry,
+		  const struct capkm_intervene_action *action, void **out,
+		  struct fault *f);
+void backend_release(const struct capkm_observe_backend *b, void *tensor);
+int backend_estimate_routes(const struct capkm_observe_backend *b,
+			    const struct capkm_intervene_point *point,
+			    uint64_t rows, struct capkm_usage *usage,
+			    struct fault *f);
+
 /* preflight.c */
 
 int preflight(const struct capkm_observe_admitted *admitted,
+	      const struct capkm_intervene_admitted *interventions,
 	      const struct capkm_observe_backend *backend, uint64_t next,
 	      const struct capkm_usage *inherited, struct fault *f);
 

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "observe.h"
 
+#include <inttypes.h>
+
 bool capkm_observe_includes(const struct capkm_observe_schedule *s,
 			    uint32_t phase, uint64_t p)
 {
 	return schedule_has(s, phase) && p >= s->first_prediction &&
 	       (!s->end_prediction.present || p < s->end_prediction.value) &&
 	       s->every && !((p - s->first_prediction) % s->every);
+}
+
+int schedule_check(const struct capkm_observe_schedule *s, struct fault *f)
+{
+	if (!s->every)
+		return fault(f, -EINVAL, "every must not be 0");
+	if (s->end_prediction.present &&
+	    s->end_prediction.value <= s->first_prediction)
+		return fault(f, -EINVAL, "end_prediction %" PRIu64 " must be above first_prediction %" PRIu64,
+			     s->end_prediction.value, s->first_prediction);
+	return 0;
 }
 
 static uint64_t max_of(uint64_t a, uint64_t b)

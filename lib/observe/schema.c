@@ -3,6 +3,7 @@
  * Each struct that has JSON, field by field in the order of the JSON. Encoder, decoder
  * and copies work from these tables, so nothing else knows a field's name.
  */
+#include "intervene.h"
 #include "session.h"
 
 #include <stddef.h>
@@ -44,6 +45,7 @@
 #define NAMES(t, ...)	static const char *const names_##t[] = { __VA_ARGS__ }
 
 const struct type type_bool = { .kind = KIND_BOOL, .size = sizeof(bool) };
+static const struct type type_u16 = { .kind = KIND_U16, .size = sizeof(uint16_t) };
 const struct type type_u32 = { .kind = KIND_U32, .size = sizeof(uint32_t) };
 const struct type type_u64 = { .kind = KIND_U64, .size = sizeof(uint64_t) };
 static const struct type type_i64 = { .kind = KIND_I64, .size = sizeof(int64_t) };
@@ -346,13 +348,172 @@ STRUCT(record, capkm_observe_record,
 	      FIELD_POINTER | FIELD_NULL),
        MEMBER(capkm_observe_record, charged, usage, 0));
 
+/* interventions */
+
+ENUM(dtype, NULL, "float32", "float16", "bfloat16");
+ENUM(intervene_stage, "activation", "logits_before_sampling",
+     "routing_before_dispatch");
+NAMES(action, "zero", "scale", "mask", "replace", "add", "mask_logits",
+      "exclude_experts", "zero_expert_contribution", "bias_routing_scores",
+      "force_experts");
+const struct type type_intervene_kind = {
+	.kind = KIND_ENUM, .size = sizeof(uint32_t),
+	.names = names_action, .names_len = LEN(names_action),
+};
+ENUM(scores, "logits", "scored");
+ENUM(scoring, "softmax", "sigmoid", "selected_softmax");
+
+STRUCT(routing, capkm_intervene_routing,
+       MEMBER(capkm_intervene_routing, expert_count, u32, 0),
+       MEMBER(capkm_intervene_routing, top_k, u32, 0),
+       MEMBER(capkm_intervene_routing, scoring, scoring, 0),
+       MEMBER(capkm_intervene_routing, normalize_selected, bool, 0),
+       MEMBER(capkm_intervene_routing, epsilon, f64, 0),
+       MEMBER(capkm_intervene_routing, coefficient_scale, f64, 0),
+       MEMBER(capkm_intervene_routing, groups, u32, 0),
+       MEMBER(capkm_intervene_routing, selected_groups, u32, 0),
+       MEMBER(capkm_intervene_routing, learned_scale, bool, 0),
+       MEMBER(capkm_intervene_routing, shared_experts, u32, 0));
+
+STRUCT(intervene_point, capkm_intervene_point,
+       MEMBER(capkm_intervene_point, path, text, 0),
+       MEMBER(capkm_intervene_point, node_id, text, 0),
+       MEMBER(capkm_intervene_point, stage, intervene_stage, 0),
+       LIST(capkm_intervene_point, axes, axis, 0),
+       LIST(capkm_intervene_point, dtypes, dtype, 0),
+       LIST(capkm_intervene_point, operations, intervene_kind, 0),
+       LIST(capkm_intervene_point, score_stages, scores, FIELD_DEFAULT),
+       MEMBER(capkm_intervene_point, prefill, support, 0),
+       MEMBER(capkm_intervene_point, decode, support, 0),
+       LIST(capkm_intervene_point, conditions, text, FIELD_DEFAULT),
+       MEMBER(capkm_intervene_point, routing, routing,
+	      FIELD_POINTER | FIELD_NULL));
+
+static const struct capkm_intervene_discovery cold = { .session_identity = "" };
+static const struct field fields_intervene_discovery[] = {
+	MEMBER(capkm_intervene_discovery, schema_version, u32, 0),
+	MEMBER(capkm_intervene_discovery, artifact_identity, text, 0),
+	MEMBER(capkm_intervene_discovery, session_identity, text, FIELD_DEFAULT),
+	LIST(capkm_intervene_discovery, points, intervene_point, 0),
+};
+const struct type type_intervene_discovery = {
+	.kind = KIND_STRUCT, .size = sizeof(struct capkm_intervene_discovery),
+	.fields = fields_intervene_discovery,
+	.fields_len = LEN(fields_intervene_discovery),
+	.initial = &cold,
+};
+
+/* Those of 16 bits are their bits. */
+NAMES(given, NULL, "float32", "float16", "bfloat16");
+#define GIVEN(name, t)							\
+	VARIANT(given_##name, capkm_intervene_values,			\
+		{ "values", &type_##t,					\
+		  offsetof(struct capkm_intervene_values, any),		\
+		  offsetof(struct capkm_intervene_values, len), FIELD_LIST })
+GIVEN(f32, f32);
+GIVEN(bits, u16);
+UNION(given, capkm_intervene_values, dtype, "dtype",
+      NULL, &type_given_f32, &type_given_bits, &type_given_bits);
+
+STRUCT(given_tensor, capkm_intervene_action,
+       LIST(capkm_intervene_action, shape, u64, 0),
+       MEMBER(capkm_intervene_action, values, given, 0));
+
+VARIANT(action_zero, capkm_intervene_action,
+	MEMBER(capkm_intervene_action, dtype, dtype, 0));
+VARIANT(action_scale, capkm_intervene_action,
+	MEMBER(capkm_intervene_action, dtype, dtype, 0),
+	MEMBER(capkm_intervene_action, factor, f64, 0));
+VARIANT(action_mask, capkm_intervene_action,
+	MEMBER(capkm_intervene_action, dtype, dtype, 0),
+	LIST(capkm_intervene_action, shape, u64, 0),
+	LIST(capkm_intervene_action, keep, bool, 0));
+VARIANT(action_tensor, capkm_intervene_action,
+	{ "tensor", &type_given_tensor, 0, 0, 0 });
+VARIANT(action_mask_logits, capkm_intervene_action,
+	MEMBER(capkm_intervene_action, dtype, dtype, 0),
+	LIST(capkm_intervene_action, ids, u32, 0));
+VARIANT(action_experts, capkm_intervene_action,
+	LIST(capkm_intervene_action, ids, u32, 0));
+VARIANT(action_bias, capkm_intervene_action,
+	MEMBER(capkm_intervene_action, stage, scores, 0),
+	LIST(capkm_intervene_action, ids, u32, 0),
+	LIST(capkm_intervene_action, biases, f32, 0));
+VARIANT(action_force, capkm_intervene_action,
+	LIST(capkm_intervene_action, shape, u64, 0),
+	LIST(capkm_intervene_action, ids, u32, 0));
+UNION(action, capkm_intervene_action, kind, "kind",
+      &type_action_zero, &type_action_scale, &type_action_mask,
+      &type_action_tensor, &type_action_tensor, &type_action_mask_logits,
+      &type_action_experts, &type_action_experts, &type_action_bias,
+      &type_action_force);
+
+NAMES(evidence, "none", "preview", "summary");
+VARIANT(evidence_preview, capkm_intervene_evidence,
+	MEMBER(capkm_intervene_evidence, max_elements, u64, 0));
+UNION(evidence, capkm_intervene_evidence, kind, "kind",
+      &type_nothing, &type_evidence_preview, &type_nothing);
+
+static const struct capkm_intervene_operation whole_operation = {
+	.schedule = { .prefill = true, .decode = true, .every = 1 },
+};
+static const struct field fields_operation[] = {
+	MEMBER(capkm_intervene_operation, id, text, 0),
+	MEMBER(capkm_intervene_operation, target, text, 0),
+	MEMBER(capkm_intervene_operation, schedule, schedule, FIELD_DEFAULT),
+	LIST(capkm_intervene_operation, slices, slice, FIELD_DEFAULT),
+	MEMBER(capkm_intervene_operation, action, action, 0),
+	MEMBER(capkm_intervene_operation, evidence, evidence, FIELD_DEFAULT),
+};
+static const struct type type_operation = {
+	.kind = KIND_STRUCT, .size = sizeof(struct capkm_intervene_operation),
+	.fields = fields_operation, .fields_len = LEN(fields_operation),
+	.initial = &whole_operation,
+};
+
+STRUCT(intervene_plan, capkm_intervene_plan,
+       MEMBER(capkm_intervene_plan, schema_version, u32, 0),
+       LIST(capkm_intervene_plan, operations, operation, 0));
+
+STRUCT(intervene_admitted, capkm_intervene_admitted,
+       MEMBER(capkm_intervene_admitted, plan, intervene_plan, 0),
+       LIST(capkm_intervene_admitted, points, intervene_point, 0),
+       MEMBER(capkm_intervene_admitted, request, request, 0),
+       MEMBER(capkm_intervene_admitted, artifact_identity, text, 0),
+       MEMBER(capkm_intervene_admitted, session_identity, text, 0),
+       MEMBER(capkm_intervene_admitted, session_id, text, 0));
+
+NAMES(intervened, "inactive", "applied", "missing", "failed");
+VARIANT(intervention_failed, capkm_intervene_outcome,
+	MEMBER(capkm_intervene_outcome, message, text, 0));
+UNION(intervened, capkm_intervene_outcome, kind, "kind",
+      &type_nothing, &type_nothing, &type_nothing, &type_intervention_failed);
+
+STRUCT(intervene_record, capkm_intervene_record,
+       MEMBER(capkm_intervene_record, schema_version, u32, 0),
+       MEMBER(capkm_intervene_record, operation_id, text, 0),
+       MEMBER(capkm_intervene_record, path, text, 0),
+       MEMBER(capkm_intervene_record, node_id, text, 0),
+       MEMBER(capkm_intervene_record, plan_identity, text, 0),
+       MEMBER(capkm_intervene_record, outcome, intervened, 0),
+       LIST(capkm_intervene_record, evidence, record, 0),
+       MEMBER(capkm_intervene_record, charged, usage, 0));
+
+/* steps */
+
 STRUCT(step, capkm_observe_step,
        MEMBER(capkm_observe_step, phase, phase, 0),
        MEMBER(capkm_observe_step, prediction_index, u64, 0),
        LIST(capkm_observe_step, records, record, 0),
+       LIST(capkm_observe_step, interventions, intervene_record, FIELD_OMIT),
        MEMBER(capkm_observe_step, step_usage, usage, 0),
        MEMBER(capkm_observe_step, cumulative_usage, usage, 0),
        MEMBER(capkm_observe_step, capture_seconds, f64, 0));
+
+STRUCT(kept, kept,
+       MEMBER(kept, session_id, text, 0),
+       MEMBER(kept, plan, intervene_plan, 0),
+       MEMBER(kept, identity, text, 0));
 
 /* What only the session that made it may know is not in it. */
 STRUCT(checkpoint, capkm_observe_checkpoint,
@@ -361,6 +522,8 @@ STRUCT(checkpoint, capkm_observe_checkpoint,
        MEMBER(capkm_observe_checkpoint, plan, plan, 0),
        MEMBER(capkm_observe_checkpoint, request, request, 0),
        MEMBER(capkm_observe_checkpoint, plan_identity, text, 0),
+       MEMBER(capkm_observe_checkpoint, interventions, kept,
+	      FIELD_POINTER | FIELD_NULL),
        { "phase", &type_phase,
 	 offsetof(struct capkm_observe_checkpoint, at.phase), 0, 0 },
        { "prediction_index", &type_u64,
@@ -385,4 +548,14 @@ const char *capkm_observe_outcome_name(uint32_t kind)
 const char *capkm_observe_reason_name(uint32_t kind)
 {
 	return name(names_reason, LEN(names_reason), kind);
+}
+
+const char *capkm_intervene_kind_name(uint32_t kind)
+{
+	return name(names_action, LEN(names_action), kind);
+}
+
+const char *capkm_intervene_outcome_name(uint32_t kind)
+{
+	return name(names_intervened, LEN(names_intervened), kind);
 }

@@ -57,6 +57,7 @@ int session_new(struct capkm *c, const struct capkm_observe_admitted *admitted,
 static void session_free(struct capkm_observe *s)
 {
 	box_free(s->step);
+	box_free(s->interventions);
 	box_free(s->admitted);
 	free(s);
 }
@@ -128,8 +129,8 @@ static int over(const struct capkm_reservation *r,
 }
 
 /* -EDQUOT, also if the ledger says to skip: that is for the caller to know. */
-static int charge(const struct capkm_observe *s,
-		  const struct capkm_usage *usage, struct fault *f)
+int session_charge(const struct capkm_observe *s,
+		   const struct capkm_usage *usage, struct fault *f)
 {
 	struct capkm_reservation answer = CAPKM_OPTS(struct capkm_reservation);
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
@@ -172,14 +173,27 @@ static int step_new(const struct capkm_observe *s,
 	return fault_no_memory(f);
 }
 
-/* The record of a selection, before there is a value. Texts are the plan's. */
-static int record_begin(const struct capkm_observe *s, uint32_t i,
-			uint32_t phase, uint64_t prediction,
-			struct capkm_observe_record *record, struct fault *f)
+int own_texts(struct capkm_observe_step *step, const char **const *texts,
+	      size_t n, struct fault *f)
 {
-	const struct capkm_observe_selection *selection =
-		&s->admitted->plan.selections[i];
-	const struct capkm_observe_point *point = &s->admitted->points[i];
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		*texts[i] = arena_text(box_arena(step), *texts[i],
+				       strlen(*texts[i]));
+		if (!*texts[i])
+			return fault_no_memory(f);
+	}
+	return 0;
+}
+
+/* The record of a selection, before there is a value. Texts are the plan's. */
+int record_begin(const struct capkm_observe *s,
+		 const struct capkm_observe_selection *selection,
+		 const struct capkm_observe_point *point, uint32_t phase,
+		 uint64_t prediction, struct capkm_observe_record *record,
+		 struct fault *f)
+{
 	int rc;
 
 	*record = (struct capkm_observe_record){
@@ -193,25 +207,17 @@ static int record_begin(const struct capkm_observe *s, uint32_t i,
 	if (!capkm_observe_includes(&selection->schedule, phase, prediction))
 		record->outcome.kind = CAPKM_OUTCOME_SKIPPED;
 	rc = usage_of_record(selection, point, &record->charged, f);
-	return rc ? rc : charge(s, &record->charged, f);
+	return rc ? rc : session_charge(s, &record->charged, f);
 }
 
-/* A step outlives its session: it gets the texts, too. */
-static int own_texts(struct capkm_observe_step *step,
-		     struct capkm_observe_record *record, struct fault *f)
+int record_own(struct capkm_observe_step *step,
+	       struct capkm_observe_record *record, struct fault *f)
 {
-	struct arena *arena = box_arena(step);
 	const char **const texts[] = {
 		&record->selection_id, &record->path, &record->node_id,
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		*texts[i] = arena_text(arena, *texts[i], strlen(*texts[i]));
-		if (!*texts[i])
-			return fault_no_memory(f);
-	}
-	return 0;
+	return own_texts(step, texts, sizeof(texts) / sizeof(*texts), f);
 }
 
 static int may_begin(const struct capkm_observe *s, uint32_t phase,
@@ -222,6 +228,8 @@ static int may_begin(const struct capkm_observe *s, uint32_t phase,
 	if (s->step)
 		return fault(f, -EINVAL, "the records of prediction %" PRIu64 " are not taken",
 			     s->at.prediction);
+	if (s->routes)
+		return fault(f, -EINVAL, "a router was told what to do and has not been heard of");
 	if (phase > CAPKM_DECODE)
 		return fault(f, -EINVAL, "phase must be CAPKM_PREFILL or CAPKM_DECODE");
 	if (prediction >= max)
@@ -248,9 +256,11 @@ static int begin_step(struct capkm_observe *s, uint32_t phase,
 	if (capkm_ledger_begin_step(s->c, s->ledger, NULL, &err))
 		rc = fault_of(f, &err);
 	for (i = 0; !rc && i < step->records_len; i++) {
-		rc = record_begin(s, i, phase, prediction, &records[i], f);
+		rc = record_begin(s, &s->admitted->plan.selections[i],
+				  &s->admitted->points[i], phase, prediction,
+				  &records[i], f);
 		if (!rc)
-			rc = own_texts(step, &records[i], f);
+			rc = record_own(step, &records[i], f);
 		if (rc)
 			f->index = i;
 	}
@@ -263,7 +273,7 @@ static int begin_step(struct capkm_observe *s, uint32_t phase,
 	s->at.phase = phase;
 	s->at.prediction = prediction;
 	s->step = step;
-	return 0;
+	return intervene_begin(s, f);
 }
 
 int capkm_observe_begin_step(struct capkm_observe *session, uint32_t phase,
@@ -511,7 +521,7 @@ static int capture(struct observation *o)
 	if (!rc)
 		rc = note_shapes(o);
 	if (!rc)
-		rc = charge(o->s, &usage, o->f);
+		rc = session_charge(o->s, &usage, o->f);
 	if (rc)
 		return rc;
 	usage_add(&o->record->charged, &usage);
@@ -519,10 +529,10 @@ static int capture(struct observation *o)
 }
 
 /* Bytes of a message that is cut between characters, and has no others. */
-static int set_message(struct observation *o)
+const char *message_of(struct arena *arena, const char *message)
 {
-	const size_t len = capkm_cut(o->f->text, CAPKM_OBSERVE_MESSAGE);
-	char *text = arena_text(o->arena, o->f->text, len);
+	const size_t len = capkm_cut(message, CAPKM_OBSERVE_MESSAGE);
+	char *text = arena_text(arena, message, len);
 	size_t i, n;
 
 	for (i = 0; text && i < len; i += n ? n : 1) {
@@ -530,8 +540,7 @@ static int set_message(struct observation *o)
 		if (!n)
 			text[i] = '?';
 	}
-	o->record->outcome.message = text ? text : "";
-	return text ? 0 : -ENOMEM;
+	return text ? text : "";
 }
 
 static bool is_skip(const struct observation *o)
@@ -558,7 +567,7 @@ static int settle(struct observation *o, int rc)
 		return 0;
 	}
 	outcome->kind = CAPKM_OUTCOME_FAILED;
-	set_message(o);
+	outcome->message = message_of(o->arena, o->f->text);
 	return rc;
 }
 
@@ -570,14 +579,17 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static int observe_selection(struct capkm_observe *s, uint32_t i,
-			     const void *tensor, struct fault *f)
+int record_capture(struct capkm_observe *s,
+		   const struct capkm_observe_selection *selection,
+		   const struct capkm_observe_point *point,
+		   struct capkm_observe_record *record, const void *tensor,
+		   struct fault *f)
 {
 	struct observation o = {
 		.s = s,
-		.selection = &s->admitted->plan.selections[i],
-		.point = &s->admitted->points[i],
-		.record = (struct capkm_observe_record *)&s->step->records[i],
+		.selection = selection,
+		.point = point,
+		.record = record,
 		.arena = box_arena(s->step),
 		.tensor = tensor,
 		.f = f,
@@ -585,11 +597,11 @@ static int observe_selection(struct capkm_observe *s, uint32_t i,
 	double began;
 	int rc;
 
-	if (o.record->outcome.kind == CAPKM_OUTCOME_SKIPPED)
+	if (record->outcome.kind == CAPKM_OUTCOME_SKIPPED)
 		return 0;
-	if (o.record->outcome.kind != CAPKM_OUTCOME_MISSING)
+	if (record->outcome.kind != CAPKM_OUTCOME_MISSING)
 		return fault(f, -EINVAL, "'%.120s' is emitted twice in one step",
-			     o.selection->path);
+			     selection->path);
 	began = seconds();
 	rc = settle(&o, capture(&o));
 	s->step->capture_seconds += seconds() - began;
@@ -608,7 +620,10 @@ static int observe(struct capkm_observe *s, const char *path,
 	for (i = 0; i < plan->selections_len; i++) {
 		if (strcmp(plan->selections[i].path, path))
 			continue;
-		rc = observe_selection(s, i, tensor, f);
+		rc = record_capture(s, &plan->selections[i],
+				    &s->admitted->points[i],
+				    (struct capkm_observe_record *)&s->step->records[i],
+				    tensor, f);
 		if (rc) {
 			f->index = i;
 			return rc;
@@ -641,11 +656,12 @@ int capkm_observe_take_step(struct capkm_observe *session,
 			    struct capkm_error *err)
 {
 	struct capkm_ledger_query query;
-	struct fault f = { 0 };
+	struct fault f = { 0 }, unfinished;
 
 	*step = NULL;
 	if (session->step && !session_usage(session, &query, &f)) {
-		session->ready = !has_failed(session->step);
+		session->ready = !has_failed(session->step) &&
+				 !intervene_check(session, &unfinished);
 		session->step->step_usage = query.out_step;
 		session->step->cumulative_usage = query.out_total;
 		*step = session->step;

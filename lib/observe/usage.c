@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "observe.h"
+#include "intervene.h"
 
 #include <string.h>
 
@@ -73,6 +73,24 @@ int usage_of_record(const struct capkm_observe_selection *selection,
 	if (__builtin_mul_overflow(texts, 6, &encoded) ||
 	    __builtin_add_overflow(encoded, 2048 + 64 * rank, &encoded))
 		return fault(f, -EOVERFLOW, "the texts of a selection are too long");
+	usage->encoded_bytes = encoded;
+	return 0;
+}
+
+int usage_of_operation(const struct capkm_intervene_admitted *admitted,
+		       uint32_t i, struct capkm_usage *usage, struct fault *f)
+{
+	const struct capkm_intervene_point *point = &admitted->points[i];
+	const uint64_t texts =
+		(uint64_t)strlen(admitted->plan.operations[i].id) +
+		strlen(point->path) + strlen(point->node_id) +
+		strlen(admitted->identity);
+	uint64_t encoded;
+
+	*usage = (struct capkm_usage){ .host_bytes = 1024 + texts };
+	if (__builtin_mul_overflow(texts, 6, &encoded) ||
+	    __builtin_add_overflow(encoded, 4096, &encoded))
+		return fault(f, -EOVERFLOW, "the texts of an operation are too long");
 	usage->encoded_bytes = encoded;
 	return 0;
 }

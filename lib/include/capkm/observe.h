@@ -44,6 +44,12 @@ extern "C" {
  * -ECANCELED.
  */
 
+/* capkm/intervene.h */
+struct capkm_intervene_action;
+struct capkm_intervene_opts;
+struct capkm_intervene_point;
+struct capkm_intervene_record;
+
 #define CAPKM_OBSERVE_SCHEMA	1u	/* version of plans, catalogs and records */
 #define CAPKM_OBSERVE_RANK	32u	/* axes of a tensor */
 #define CAPKM_OBSERVE_JSON	(1u << 20)	/* bytes of a plan or discovery */
@@ -692,6 +698,8 @@ struct capkm_observe_record {
  * @records_len: length of @records
  * @prediction_index: number
  * @records: one for each selection, in the plan's order
+ * @interventions: one for each operation, in their plan's order, see capkm/intervene.h
+ * @interventions_len: length of @interventions
  * @step_usage: charged to the ledger in this step
  * @cumulative_usage: charged to it in all
  * @capture_seconds: spent in observing, also where that failed
@@ -701,6 +709,8 @@ struct capkm_observe_step {
 	uint32_t records_len;
 	uint64_t prediction_index;
 	const struct capkm_observe_record *records;
+	const struct capkm_intervene_record *interventions;
+	uint32_t interventions_len;
 	struct capkm_usage step_usage;
 	struct capkm_usage cumulative_usage;
 	double capture_seconds;
@@ -755,8 +765,15 @@ struct capkm_observe_geometry {
  * @transform: fills @payload, whose arrays are there and have the right lengths. Called
  *	only if what @estimate said is reserved. Keeps neither the tensor nor more of it
  *	than was reserved
+ * @apply: makes in @out another tensor, of the same shape and dtype, where what the
+ *	geometry selects is changed by the action; @tensor itself stays as it is. NULL: it
+ *	changes no tensors
+ * @release: gives back what @apply made
+ * @estimate_routes: at most what keeping the original choice of a router for so many rows
+ *	costs, of which nothing is a capture or encoded; NULL: it is not known
  *
- * All but the first two return 0 or -errno, and then say why in @why, of @size bytes:
+ * All but @capabilities and @release return 0 or -errno, and then say why in @why, of
+ * @size bytes:
  * -EOPNOTSUPP, -EINVAL, -EOVERFLOW, -EBUSY and -ESTALE are what they are everywhere here;
  * any other is an error of the device.
  */
@@ -776,6 +793,15 @@ struct capkm_observe_backend {
 			 const struct capkm_observe_geometry *geometry,
 			 struct capkm_observe_payload *payload, char *why,
 			 size_t size);
+	int (*apply)(void *context, const void *tensor,
+		     const struct capkm_observe_geometry *geometry,
+		     const struct capkm_intervene_action *action, void **out,
+		     char *why, size_t size);
+	void (*release)(void *context, void *tensor);
+	int (*estimate_routes)(void *context,
+			       const struct capkm_intervene_point *point,
+			       uint64_t rows, struct capkm_usage *usage,
+			       char *why, size_t size);
 };
 
 /**
@@ -855,7 +881,8 @@ CAPKM_API uint64_t capkm_observe_ledger(const struct capkm_observe *session);
  * @err: why not, or NULL
  *
  * Charges the records themselves, one for each selection. That they do not fit is an
- * error also with %CAPKM_ON_LIMIT_SKIP.
+ * error also with %CAPKM_ON_LIMIT_SKIP. If it is those of interventions that do not fit,
+ * the others are there and must be taken.
  *
  * Return: 0; -EINVAL (records were not taken, or the request has no such prediction:
  * nothing has changed), -EDQUOT, -EOVERFLOW, -ENOMEM: there are no records, what was
@@ -934,7 +961,8 @@ CAPKM_API int capkm_observe_checkpoint_parse(const char *json, size_t len,
  *
  * What was charged since then stays charged.
  *
- * Return: 0; -EINVAL (another session's, records are not taken): nothing has changed
+ * Return: 0; -EINVAL (another session's, records are not taken, a router has not been heard
+ * of): nothing has changed
  */
 CAPKM_API int capkm_observe_restore(struct capkm_observe *session,
 				const struct capkm_observe_checkpoint *checkpoint,
@@ -950,6 +978,8 @@ CAPKM_API int capkm_observe_restore(struct capkm_observe *session,
  * @err: why not, or NULL
  *
  * Takes over the ledger, with all that was charged to it, also since the checkpoint.
+ *
+ * A checkpoint with interventions is for capkm_intervene_resume().
  *
  * Return: 0; -EINVAL (another model or plan, or not that ledger), -ENOENT (the ledger,
  * or its domain, is gone), -EBUSY (its session lives), -EPERM (not the domain's owner),
@@ -968,12 +998,14 @@ CAPKM_API int capkm_observe_resume(struct capkm *c,
  * @max_predictions: of the child's request, counted from the parent's first
  * @limits: the child's; the cumulative ones count what is inherited
  * @label: of its ledger, or NULL
+ * @interventions: of the child; they must be given if the parent has some
  */
 struct capkm_observe_fork_opts {
 	size_t sz;
 	uint64_t max_predictions;
 	struct capkm_observe_limits limits;
 	const char *label;
+	const struct capkm_intervene_opts *interventions;
 };
 
 /**
