@@ -993,6 +993,219 @@ TEST_F(observe_host, allocations_fail)
 	m_payload_free(p);
 }
 
+/* ---------------------------------------------------------------- sessions */
+
+#define WIDE { 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40 }
+
+/* A model with one point, a plan with one selection of it, and a session. */
+struct run {
+	struct capkm_observe_axis axes[CAPKM_OBSERVE_RANK];
+	struct capkm_observe_slice slices[CAPKM_OBSERVE_RANK];
+	struct capkm_observe_point_support support;
+	struct capkm_observe_admitted *admitted;
+	struct capkm_observe *session;
+};
+
+static const char *const axis_names[] = { "a", "b", "c", "d", "e" };
+
+static int run_open(struct run *r, struct capkm *c, const struct m_tensor *t,
+		    struct m_selection *s)
+{
+	struct capkm_observe_discovery d = {
+		.artifact_identity = "model",
+		.catalog = { CAPKM_OBSERVE_SCHEMA, 1, &s->point },
+		.support_version = CAPKM_OBSERVE_SCHEMA,
+		.support_len = 1,
+		.support = &r->support,
+	};
+	const struct capkm_observe_plan plan = {
+		.schema_version = CAPKM_OBSERVE_SCHEMA,
+		.selections_len = 1,
+		.selections = &s->selection,
+		.limits = { WIDE, WIDE },
+	};
+	const struct capkm_observe_request request = { 1, 1, 1 };
+	int rc;
+
+	r->support.path = s->point.path;
+	for (uint32_t i = 0; i < t->rank; i++) {
+		r->axes[i] = (struct capkm_observe_axis){ axis_names[i],
+			{ CAPKM_EXTENT_KNOWN, t->shape[i] } };
+		if (s->g.selected[i] == t->shape[i])
+			continue;
+		r->slices[s->selection.slices_len++] = (struct capkm_observe_slice){
+			axis_names[i], s->g.starts[i],
+			/* The last that is selected, and no more. */
+			s->g.starts[i] + (s->g.selected[i] ?
+				(s->g.selected[i] - 1) * s->g.strides[i] + 1 : 0),
+			s->g.strides[i] };
+	}
+	s->selection.slices = r->slices;
+	s->selection.schedule = (struct capkm_observe_schedule){ true, true, 0, { 0 }, 1 };
+	s->point.meaning = "";
+	s->point.prefill = s->point.decode = true;
+	s->point.axes_len = t->rank;
+	s->point.axes = t->rank ? r->axes : NULL;
+	backend()->capabilities(NULL, &d.capture);
+	rc = capkm_observe_admit(&plan, &d, &request, &r->admitted, &err);
+	if (!rc)
+		rc = capkm_observe_validate(r->admitted, &d, backend(), 0, NULL, &err);
+	if (!rc)
+		rc = capkm_observe_open(c, r->admitted, backend(), NULL, &r->session, &err);
+	if (!rc)
+		rc = capkm_observe_begin_step(r->session, CAPKM_PREFILL, 0, &err);
+	return rc;
+}
+
+static void run_close(struct run *r)
+{
+	capkm_observe_close(r->session);
+	capkm_observe_admitted_free(r->admitted);
+}
+
+/*
+ * In a session nothing is underestimated: it holds each record against what was charged.
+ * And what it has made room for is what the definition says.
+ */
+TEST_F(observe_host, random_tensors_in_sessions)
+{
+	const uint64_t rounds = t_param("CAPKM_TEST_ROUNDS", 1000, 100);
+	const uint64_t first = t_param("CAPKM_TEST_SEED", 1, 1);
+	uint64_t captured = 0;
+
+	for (uint64_t seed = first; seed < first + rounds; seed++) {
+		uint64_t rng = seed * 104729;
+		struct capkm_observe_step *step;
+		const struct capkm_observe_record *record;
+		struct capkm_observe_host_tensor h;
+		struct run r = { 0 };
+		struct m_selection s;
+		struct m_tensor t;
+		uint32_t kind;
+
+		snprintf(m_again, sizeof(m_again), "again: CAPKM_TEST_SEED=%" PRIu64
+			 " CAPKM_TEST_ROUNDS=1: ", seed);
+		m_random_shape(&t, &rng, 3000);
+		make(&t);
+		m_fill(&t, &rng);
+		kind = m_roll(&rng, KINDS);
+		m_select(&s, &t, m_random_transform(&t, kind, &rng, self->edges));
+		s.point.path = s.selection.path = kind == CAPKM_TRANSFORM_TOP_CANDIDATES ?
+						  CAPKM_OBSERVE_LOGITS : "block.output";
+		if (kind != CAPKM_TRANSFORM_TOP_CANDIDATES)
+			m_random_slices(&s, &rng);
+		/* What the session would not admit. */
+		if ((kind == CAPKM_TRANSFORM_SLICE && s.g.elements == t.elements) ||
+		    (kind == CAPKM_TRANSFORM_TOP_CANDIDATES &&
+		     (!t.rank || s.selection.transform.count > t.shape[t.rank - 1]))) {
+			free(t.data);
+			continue;
+		}
+		h = plain(&t);
+		ASSERT_EQ(0, run_open(&r, self->a->c, &t, &s)) TH_LOG("%s%s", m_again, err.text);
+		ASSERT_EQ(0, capkm_observe_tensor(r.session, s.point.path, &h, &err))
+			TH_LOG("%s%s", m_again, err.text);
+		OK(capkm_observe_take_step(r.session, &step, &err));
+		record = &step->records[0];
+		ASSERT_LE(record->outcome.kind, CAPKM_OUTCOME_TRUNCATED);
+		ASSERT_EQ(s.g.rank, record->selected_shape_len);
+		m_check(&t, &s.g, record->payload);
+		captured++;
+		capkm_observe_step_free(step);
+		run_close(&r);
+		free(t.data);
+	}
+	if (rounds >= 100)
+		ASSERT_LT(rounds / 2, captured);
+}
+
+/* The longest there can be: floats of the most digits, integers of 20, all edges. */
+TEST_F(observe_host, longest_records)
+{
+	static const uint64_t longest[] = {
+		[CAPKM_DTYPE_F32] = 0x80b504f3,	/* -1.6622e-38, of nine digits */
+		[CAPKM_DTYPE_F16] = 0x8001, [CAPKM_DTYPE_BF16] = 0x8081,
+		[CAPKM_DTYPE_I64] = 1ull << 63, [CAPKM_DTYPE_U64] = UINT64_MAX,
+		[CAPKM_DTYPE_BOOL] = 0,
+	};
+	float edges[M_EDGES];
+
+	for (int i = 0; i < M_EDGES; i++)
+		edges[i] = (i - M_EDGES) * 1.17549435e-37f;
+	for (uint32_t dtype = CAPKM_DTYPE_F32; dtype <= CAPKM_DTYPE_BOOL; dtype++) {
+		for (uint32_t kind = 0; kind < KINDS; kind++) {
+			struct m_tensor t = { .dtype = dtype, SHAPE(1, 2, 1000) };
+			struct capkm_observe_host_tensor h;
+			struct run r = { 0 };
+			struct m_selection s;
+
+			make(&t);
+			for (uint64_t i = 0; i < t.elements; i++)
+				m_set_bits(&t, i, longest[dtype]);
+			m_select(&s, &t, (struct capkm_observe_transform){
+				kind, M_EDGES, 2000, 1000, edges });
+			if (kind == CAPKM_TRANSFORM_SLICE)
+				m_slice(&s, 1, 1, 2, 1);
+			h = plain(&t);
+			OK(run_open(&r, self->a->c, &t, &s));
+			OK(capkm_observe_tensor(r.session, s.point.path, &h, &err));
+			run_close(&r);
+			free(t.data);
+		}
+	}
+}
+
+/* What a session makes of a slot that records, and of bytes that are tainted. */
+TEST_F(observe_host, records_say_why)
+{
+	struct ex *x = &self->x;
+	uint64_t m = h_new(x, 1, 5), g;
+	struct capkm_observe_host_tensor t = in_memory(x, 1, m);
+	const struct capkm_observe_record *record;
+	struct capkm_observe_step *step;
+	struct m_tensor wide = { .dtype = CAPKM_DTYPE_F32, .rank = 1 };
+	struct m_selection s;
+
+	for (int i = 0; i < 3; i++) {
+		static const int rc[] = { 0, -ESTALE, -EOPNOTSUPP };
+		struct run r = { 0 };
+
+		m_select(&s, &model_n, (struct capkm_observe_transform){
+			CAPKM_TRANSFORM_FULL_TENSOR });
+		if (i == 2)
+			s.g.rank = 0;	/* any shape */
+		OK(run_open(&r, self->a->c, i == 2 ? &(struct m_tensor){ 0 } : &model_n, &s));
+		if (i == 0)
+			h_record(x, 1);
+		else if (i == 1)
+			h_launch(x, 1, self->fail, 0, ARGS(W(m)));
+		else
+			t = plain(&wide);
+		if (i == 2)
+			t.rank = 33;
+		ASSERT_EQ(rc[i], capkm_observe_tensor(r.session, s.point.path, &t, &err));
+		OK(capkm_observe_take_step(r.session, &step, &err));
+		record = &step->records[0];
+		ASSERT_EQ(NULL, record->payload);
+		ASSERT_EQ(0, record->charged.captures);
+		if (i == 0) {
+			ASSERT_EQ(CAPKM_OUTCOME_SKIPPED, record->outcome.kind);
+			ASSERT_EQ(CAPKM_REASON_RECORDING, record->outcome.reason.kind);
+			g = h_end(x, 1);
+			h_destroy(x, g);
+		} else {
+			ASSERT_EQ(CAPKM_OUTCOME_FAILED, record->outcome.kind);
+			ASSERT_EQ(i == 1 ? CAPKM_REASON_TAINTED : CAPKM_REASON_UNSUPPORTED,
+				  record->outcome.reason.kind);
+			if (i == 1)
+				HAS(record->outcome.message, "no such luck");
+		}
+		capkm_observe_step_free(step);
+		run_close(&r);
+	}
+	h_set(x, 1, m, 1);
+}
+
 static struct capkm_observe_host_tensor inner;
 static int inner_rc;
 
