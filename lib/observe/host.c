@@ -228,7 +228,8 @@ struct buffer {
 	size_t size;
 };
 
-static int copy(const struct buffer *b, uint64_t start, uint64_t bytes, void *to)
+static int read_memory(const struct buffer *b, uint64_t start, uint64_t bytes,
+		       void *to)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	const struct capkm_observe_host_tensor *t = &b->from->t;
@@ -237,14 +238,17 @@ static int copy(const struct buffer *b, uint64_t start, uint64_t bytes, void *to
 		.start = t->range.start + start,
 		.end = t->range.start + start + bytes,
 	};
-	int rc;
+	int rc = capkm_host_read(t->host, t->stream, &range, to, NULL, &err);
 
-	if (!t->host) {
-		memcpy(to, (const char *)t->data + start, bytes);
-		return 0;
-	}
-	rc = capkm_host_read(t->host, t->stream, &range, to, NULL, &err);
 	return rc ? capkm_observe_why(b->why, b->size, rc, "%s", err.text) : 0;
+}
+
+static int copy(const struct buffer *b, uint64_t start, uint64_t bytes, void *to)
+{
+	if (b->from->t.host)
+		return read_memory(b, start, bytes, to);
+	memcpy(to, (const char *)b->from->t.data + start, bytes);
+	return 0;
 }
 
 static void flush(struct buffer *b)

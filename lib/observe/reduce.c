@@ -100,26 +100,40 @@ static void take_values(struct capkm_reduction *r, const void *values, uint64_t 
 
 /* statistics */
 
-static void summarise(struct capkm_reduction *r, float v)
+static void count_non_finite(struct capkm_observe_summary *s, float v)
+{
+	s->nan += isnan(v);
+	s->positive_infinity += v == INFINITY;
+	s->negative_infinity += v == -INFINITY;
+}
+
+/* In locals: through pointers, each value would wait for the one before. */
+static void summarise(struct capkm_reduction *r, const float *v, uint64_t n)
 {
 	struct capkm_observe_summary *s = &r->payload->summary;
+	float min = s->finite ? s->min : INFINITY;
+	float max = s->finite ? s->max : -INFINITY;
+	double sum = r->sum, squares = r->squares;
+	uint64_t i, finite = 0;
 
-	if (isnan(v)) {
-		s->nan++;
-		return;
+	for (i = 0; i < n; i++) {
+		if (!isfinite(v[i])) {
+			count_non_finite(s, v[i]);
+			continue;
+		}
+		finite++;
+		min = v[i] < min ? v[i] : min;
+		max = v[i] > max ? v[i] : max;
+		sum += v[i];
+		squares += (double)v[i] * v[i];
 	}
-	if (isinf(v)) {
-		s->positive_infinity += v > 0;
-		s->negative_infinity += v < 0;
-		return;
+	s->finite += finite;
+	if (s->finite) {
+		s->min = min;
+		s->max = max;
 	}
-	if (!s->finite || v < s->min)
-		s->min = v;
-	if (!s->finite || v > s->max)
-		s->max = v;
-	s->finite++;
-	r->sum += v;
-	r->squares += (double)v * v;
+	r->sum = sum;
+	r->squares = squares;
 }
 
 static void summary_end(struct capkm_reduction *r)
@@ -272,8 +286,7 @@ static void take_block(struct capkm_reduction *r, const float *v, uint64_t n)
 
 	switch (r->transform->kind) {
 	case CAPKM_TRANSFORM_SUMMARY:
-		for (i = 0; i < n; i++)
-			summarise(r, v[i]);
+		summarise(r, v, n);
 		break;
 	case CAPKM_TRANSFORM_HISTOGRAM:
 		for (i = 0; i < n; i++)
