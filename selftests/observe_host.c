@@ -90,7 +90,7 @@ static void make(struct m_tensor *t)
 /* 4.3: all transforms of random parts of random tensors, each dtype, no axis to five. */
 TEST(random_tensors)
 {
-	const uint64_t rounds = t_param("CAPKM_TEST_ROUNDS", 4000, 400);
+	const uint64_t rounds = t_param("CAPKM_TEST_ROUNDS", 4000, 1500);
 	const uint64_t first = t_param("CAPKM_TEST_SEED", 1, 1);
 	uint64_t seen[KINDS][CAPKM_DTYPE_BOOL + 1] = { 0 }, empty = 0, scalars = 0;
 
@@ -119,7 +119,7 @@ TEST(random_tensors)
 		scalars += !t.rank;
 		free(t.data);
 	}
-	if (rounds < 400)
+	if (rounds < 1500)
 		return;
 	ASSERT_LT(10, empty);
 	ASSERT_LT(10, scalars);
@@ -887,6 +887,37 @@ next:
 		ASSERT_LT(10, hit);
 		ASSERT_LT(10, missed);
 	}
+}
+
+/* Work of another process that goes on is waited for, as long as the handle says. */
+TEST_F(observe_host, somebody_else_writes)
+{
+	struct ex *x = &self->x;
+	uint64_t m = h_new(x, 1, 5);
+	struct capkm_observe_host_tensor t = in_memory(x, 1, m);
+	struct capkm_observe_payload *p;
+	struct capkm_claim claim;
+	struct m_selection s;
+	struct cl *b = t_client();
+	u_int64_t scope;
+
+	p = values_of(&s);
+	h_sync(x, 1);
+	t_attach(b, self->a->domain);
+	claim = h_claim(x, m);
+	OK(capkm_buffer_export(self->a->c, claim.buffer, &err));
+	t_open(b, claim.buffer);
+	scope = t_enter(b, 1, NO_CLAIMS, C(claim));
+	ASSERT_EQ(0, ready(&t)) TH_LOG("%s", why);
+	ASSERT_EQ(-EAGAIN, transform(&t, &s.g, p));
+	ASSERT_NE(0, why[0]);
+	ASSERT_EQ(0, t_exit(b, scope));
+	ASSERT_EQ(0, ready(&t));
+	ASSERT_EQ(0, transform(&t, &s.g, p));
+	ASSERT_EQ(5, p->values.u64[0]);
+	m_payload_free(p);
+	h_free(x, m);
+	t_close(b);
 }
 
 /* Taint beside the tensor is not the tensor's. */
