@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# libcapkm's version script, its dynamic symbols, its header and its manual name
-# the same functions; the installed headers compile by themselves, as C and as
-# C++, without a warning.
+# The version scripts of the two libraries, their dynamic symbols, those that an archive
+# shows, their headers and the manual name the same functions; the installed headers
+# compile by themselves, as C and as C++, without a warning.
 
 set -e
 cd "$(dirname "$0")/../.."
@@ -15,25 +15,40 @@ trap 'rm -rf "$tmp"' EXIT
 
 make -s O="$O" lib
 
-sed -n 's/^[[:space:]]*\(capkm_[a-z_]*\);$/\1/p' lib/libcapkm.map | sort >"$tmp/map"
-nm -D --defined-only --format=posix "$O/lib/libcapkm.so" |
-	awk '$2 != "A" { sub("@.*", "", $1); print $1 }' | sort >"$tmp/exported"
+rc=0
+compare() {
+	echo "$1 and $2:"
+	diff "$3" "$4" || rc=1
+}
+defined() {
+	nm "$@" --defined-only --format=posix | awk 'NF > 2 && $2 != "A" { sub("@.*", "", $1); print $1 }' | sort
+}
+
+for map in lib/libcapkm.map lib/observe/libcapkm-observe.map; do
+	name=$(basename "$map" .map)
+	sed -n 's/^[[:space:]]*\(capkm_[a-z0-9_]*\);$/\1/p' "$map" | sort >"$tmp/$name"
+	[ -s "$tmp/$name" ]
+	defined -D "$O/lib/$name.so" >"$tmp/exported"
+	compare "$map" "$name.so" "$tmp/$name" "$tmp/exported"
+done
+defined -g "$O/lib/libcapkm-observe.a" >"$tmp/exported"
+compare "lib/observe/libcapkm-observe.map" libcapkm-observe.a "$tmp/libcapkm-observe" "$tmp/exported"
+sort "$tmp"/libcapkm* >"$tmp/map"
 # A prototype may have its name on the line after CAPKM_API.
 cat lib/include/capkm/*.h | tr '\n' ' ' | grep -o 'CAPKM_API [^(;{}]*(' | grep -v __attribute__ |
-	grep -o '[a-z_]*[[:space:]]*($' | tr -d '( \t' | sort >"$tmp/header"
+	grep -o '[a-z0-9_]*[[:space:]]*($' | tr -d '( \t' | sort >"$tmp/header"
 sed -n '/^\.SH NAME/,/^\.SH LIBRARY/{s/ \\- .*//p}' Documentation/man/*.3 |
 	tr -s ', ' '\n' | sort >"$tmp/man"
 
-[ -s "$tmp/map" ]
-rc=0
-for names in exported header man; do
-	echo "libcapkm.map and $names:"
-	diff "$tmp/map" "$tmp/$names" || rc=1
+for names in header man; do
+	compare "the maps" "$names" "$tmp/map" "$tmp/$names"
 done
 
 make -s O="$O" DESTDIR="$tmp/root" prefix=/usr install >/dev/null
 cat >"$tmp/include.c" <<'END'
+#include <capkm/cuda.h>
 #include <capkm/host.h>
+#include <capkm/observe_host.h>
 
 int main(void)
 {
