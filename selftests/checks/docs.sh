@@ -220,7 +220,7 @@ for file in kmod/engine/*.c; do
 		wrong "Documentation/design/overview.rst does not name $file"
 done
 
-# program NAME PAGE: $tmp/NAME.c, which the page has, becomes $tmp/NAME.
+# program NAME PAGE [ARCHIVE LIBS...]: $tmp/NAME.c, which the page has, becomes $tmp/NAME.
 flags=(-std=gnu11 -Wall -Wextra -Werror -Iinclude/uapi -Ilib/include)
 program() {
 	if [ ! -s "$tmp/$1.c" ]; then
@@ -228,7 +228,7 @@ program() {
 	elif ! "${CC:-gcc}" "${flags[@]}" -c -o "$tmp/$1.o" "$tmp/$1.c"; then
 		wrong "$2's program does not compile"
 	elif [ -e "$O/lib/libcapkm.a" ]; then
-		"${CC:-gcc}" -o "$tmp/$1" "$tmp/$1.o" "$O/lib/libcapkm.a" -lpthread && return 0
+		"${CC:-gcc}" -o "$tmp/$1" "$tmp/$1.o" "${@:3:1}" "$O/lib/libcapkm.a" "${@:4}" -lpthread && return 0
 		wrong "$2's program does not link"
 	fi
 	return 1
@@ -243,11 +243,14 @@ if program taste README.md; then
 		wrong "README.md's program prints: $(cat "$tmp/printed")"
 fi
 
-memory=Documentation/userspace-api/memory.rst
-awk '/^\t#include/ { on = 1 } /^[^\t]/ { on = 0 } on { sub("^\t", ""); print }' "$memory" >"$tmp/memory.c"
-if program memory "$memory"; then
-	"$tmp/memory" >"$tmp/printed"
-	sed -n '/^It prints::/,$s/^\t//p' "$memory" | cmp -s "$tmp/printed" - ||
-		wrong "$memory's program prints: $(cat "$tmp/printed")"
-fi
+# prints NAME PAGE [...]: the first program of a page, and what it is said to print.
+prints() {
+	awk '/^\t#include/ { on = 1 } /^[^\t]/ && on { exit } on { sub("^\t", ""); print }' "$2" >"$tmp/$1.c"
+	program "$@" || return
+	"$tmp/$1" >"$tmp/printed"
+	awk '/^It prints::/ { on = 1; next } /^[^\t]/ && on { exit } on && /./ { sub("^\t", ""); print }' "$2" |
+		cmp -s "$tmp/printed" - || wrong "$2's program prints: $(cat "$tmp/printed")"
+}
+prints memory Documentation/userspace-api/memory.rst
+prints observe Documentation/userspace-api/observe.rst "$O/lib/libcapkm-observe.a" -ljson-c -lmd -lm
 exit $failed
