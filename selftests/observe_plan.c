@@ -266,6 +266,7 @@ TEST(bad_json)
 /* Each prefix of a plan is refused, and each byte of it changed is read or refused. */
 TEST(mutated_json)
 {
+	const int step = (int)t_param("CAPKM_MUTATIONS_STEP", 31, 200);
 	const size_t len = strlen(plan_json);
 	struct capkm_observe_plan *p;
 	char *text, *json;
@@ -274,7 +275,7 @@ TEST(mutated_json)
 		ASSERT_EQ(-EINVAL, capkm_observe_plan_parse(plan_json, i, &p, NULL));
 	text = strdup(plan_json);
 	for (size_t i = 0; i < len; i++) {
-		for (int c = 1; c < 256; c += 7) {
+		for (int c = 1 + (int)i % step; c < 256; c += step) {
 			text[i] = (char)c;
 			if (capkm_observe_plan_parse(text, len, &p, NULL))
 				continue;
@@ -984,7 +985,8 @@ TEST_F(plan, allocations_fail)
 			TH_LOG("allocation %lu: %s", n, err.text);	\
 		}							\
 	}								\
-	ASSERT_GT(n, 3)
+	/* Those of json-c are not among them if it is a shared library. */	\
+	ASSERT_GT(n, 1)
 
 	FAILING(capkm_observe_plan_parse(plan_json, strlen(plan_json), &p, &err), ({
 		ASSERT_EQ(0, capkm_observe_plan_json(p, &json, NULL, &err));
