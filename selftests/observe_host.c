@@ -786,6 +786,73 @@ TEST_F(observe_host, recording)
 	m_payload_free(p);
 }
 
+/* A slot that has joined the window records too. */
+TEST_F(observe_host, recording_as_a_member)
+{
+	struct ex *x = &self->x;
+	uint64_t m = h_new(x, 1, 5), g;
+	struct capkm_observe_host_tensor t = in_memory(x, 2, m);
+	struct capkm_host_event e;
+
+	h_record(x, 1);
+	ASSERT_EQ(0, ready(&t));
+	OK(capkm_host_event_record(x->h, 1, &e, &err));
+	OK(capkm_host_event_wait(x->h, 2, &e, &err));
+	T_REFUSED(self->a, -EBUSY, ready(&t));
+	g = h_end(x, 1);
+	ASSERT_EQ(0, ready(&t));
+	h_destroy(x, g);
+}
+
+#define WINDOWS 300
+
+static void *record_windows(void *context)
+{
+	struct ex *x = context;
+	uint64_t in = h_new(x, 1, 1), out = h_new(x, 1, 0), g;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		h_record(x, 1);
+		h_add(x, 1, out, in, i);
+		g = h_end(x, 1);
+		h_replay(x, 1, g);
+		h_destroy(x, g);
+	}
+	h_is(x, 1, out, WINDOWS);
+	return NULL;
+}
+
+/*
+ * Windows come and go meanwhile: a tensor is observed or skipped, and each window becomes
+ * a graph.
+ */
+TEST_F(observe_host, races_with_windows)
+{
+	struct ex *x = &self->x;
+	uint64_t m = h_new(x, 1, 5), skipped = 0;
+	struct capkm_observe_host_tensor t = in_memory(x, 1, m);
+	struct capkm_observe_payload *p;
+	struct m_selection s;
+	pthread_t thread;
+
+	p = values_of(&s);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, record_windows, x));
+	do {
+		int rc = ready(&t);
+
+		if (!rc) {
+			memset(p->values.any, 0xcc, SIZE);
+			rc = transform(&t, &s.g, p);
+		}
+		ASSERT_TRUE(!rc || rc == -EBUSY) TH_LOG("%d: %s", rc, why);
+		ASSERT_EQ(rc ? p->values.u64[N - 1] : 5, p->values.u64[N - 1]);
+		skipped += !!rc;
+	} while (pthread_tryjoin_np(thread, NULL));
+	ASSERT_LT(0, skipped);
+	ASSERT_EQ(0, ready(&t));
+	m_payload_free(p);
+}
+
 /* Tainted bytes are not observed, and the failure behind it is named. */
 TEST_F(observe_host, tainted)
 {
