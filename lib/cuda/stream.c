@@ -768,3 +768,35 @@ int capkm_cuda_stream_unbind(struct capkm_cuda *cuda, cu_stream handle,
 	capkm_streams_sweep(cuda);
 	return rc;
 }
+
+/* A window that the bridge did not begin makes the slot record, too. */
+int capkm_cuda_stream_query(struct capkm_cuda *cuda, cu_stream handle,
+			    struct capkm_cuda_stream_query *query,
+			    struct capkm_error *err)
+{
+	const char *call = "cuda_stream_query";
+	struct capkm_cuda_stream_query q;
+	struct capkm_stream_query slot;
+	struct capture on;
+	struct stream *s;
+	int rc = capkm_opts(&q, sizeof(q), query, call, err);
+
+	if (!rc)
+		rc = capkm_stream_get(cuda, handle, call, &s, &on, err);
+	if (rc)
+		return rc;
+	q.where = capkm_stream_place(s);
+	q.window = on.window ? on.window->id : 0;
+	q.captures = on.how != NOT_CAPTURING;
+	q.__reserved = 0;
+	rc = capkm_stream_state(cuda, s, &slot, err);
+	if (!rc && (slot.out_state == CAPKM_WINDOW_OPENING ||
+		    slot.out_state == CAPKM_WINDOW_CAPTURE ||
+		    slot.out_state == CAPKM_WINDOW_MEMBER))
+		q.window = slot.out_window;
+	capkm_capture_put(cuda, &on);
+	capkm_stream_put(cuda, s);
+	if (!rc)
+		capkm_opts_put(query, &q, sizeof(q));
+	return rc;
+}

@@ -161,6 +161,16 @@ static int get_job(struct job *job, cu_stream handle, struct capkm_error *err)
 		   err);
 }
 
+/* What must run now is not recorded. The job's look keeps it from being until it is put. */
+static int check_now(const struct job *job, struct capkm_error *err)
+{
+	if (!job->capture.window)
+		return 0;
+	return capkm_error_set(err, -EBUSY, CAPKM_NO_INDEX, 0,
+		"%s: the stream records in window %" PRIu64 ", and this is to run now",
+		job->call, job->capture.window->id);
+}
+
 static void put_job(struct job *job)
 {
 	capkm_capture_put(job->cuda, &job->capture);
@@ -218,13 +228,19 @@ int capkm_cuda_launch(struct capkm_cuda *cuda, cu_stream handle,
 	if (!rc && !l.function)
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 				     "cuda_launch: function is NULL");
+	if (!rc && l.flags & ~CAPKM_CUDA_LAUNCH_F_NOW)
+		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
+			"cuda_launch: flags 0x%x; only CAPKM_CUDA_LAUNCH_F_NOW is known",
+			l.flags);
 	if (!rc)
 		rc = get_job(&job, handle, err);
 	if (rc)
 		return rc;
 	if (result)
 		*result = CAPKM_CLEAN;
-	if (l.grid[0] && l.grid[1] && l.grid[2])
+	if (l.flags & CAPKM_CUDA_LAUNCH_F_NOW)
+		rc = check_now(&job, err);
+	if (!rc && l.grid[0] && l.grid[1] && l.grid[2])
 		rc = run(&job, &w, result, err);
 	put_job(&job);
 	return rc;
@@ -373,6 +389,7 @@ static int check_copy(struct capkm_cuda *cuda, struct copying *c,
 		      struct capkm_error *err)
 {
 	const uint32_t own = CAPKM_CUDA_COPY_F_OWN_COPY;
+	const uint32_t known = own | CAPKM_CUDA_COPY_F_NOW;
 	struct capkm_claim rest;
 
 	c->to_device = capkm_cuda_buffer_at(cuda, c->copy.to, &rest);
@@ -381,10 +398,10 @@ static int check_copy(struct capkm_cuda *cuda, struct copying *c,
 		return capkm_error_set(err, -ENOENT, CAPKM_NO_INDEX, 0,
 			"cuda_copy: neither 0x%" PRIx64 " nor 0x%" PRIx64 " is in a known buffer; cuda_alloc() or cuda_adopt() makes memory known",
 			c->copy.to, c->copy.from);
-	if (c->copy.flags & ~own)
+	if (c->copy.flags & ~known)
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"cuda_copy: flags 0x%x; only CAPKM_CUDA_COPY_F_OWN_COPY is known",
-			c->copy.flags);
+			"cuda_copy: flags 0x%x; only 0x%x is known",
+			c->copy.flags, known);
 	if (c->copy.flags & own && (c->from_device || c->copy.release))
 		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"cuda_copy: CAPKM_CUDA_COPY_F_OWN_COPY is for a source in host memory, without a release callback");
@@ -433,6 +450,24 @@ static int trust(struct capkm_cuda *cuda, const struct capkm_claim *claims,
 	capkm_report_add(&t, &why);
 	return capkm_error_set(err, -ESTALE, CAPKM_NO_INDEX, why.failure,
 			       "%s: %s", call, text);
+}
+
+int capkm_cuda_check(struct capkm_cuda *cuda,
+		     const struct capkm_cuda_range *range,
+		     struct capkm_error *err)
+{
+	const char *call = "cuda_check";
+	struct claims_of claims;
+	int rc = capkm_cuda_usable(cuda, call, err);
+
+	if (!rc)
+		rc = capkm_cuda_resolve(cuda, range, 1, CAPKM_NO_INDEX, call,
+					&claims, err);
+	if (rc)
+		return rc;
+	rc = trust(cuda, claims.claims, claims.len, call, err);
+	capkm_cuda_unresolve(&claims);
+	return rc;
 }
 
 /* Into host memory only what can be trusted; recorded, each replay looks. */
@@ -487,6 +522,8 @@ int capkm_cuda_copy(struct capkm_cuda *cuda, cu_stream handle,
 	if (result)
 		*result = CAPKM_CLEAN;
 	rc = check_copy(cuda, &c, err);
+	if (!rc && c.copy.flags & CAPKM_CUDA_COPY_F_NOW)
+		rc = check_now(&job, err);
 	if (!rc && !job.capture.window && has_keeper(&c))
 		rc = capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
 			"cuda_copy: outside of a window nobody keeps the host memory but the caller, until the stream is synchronised");
@@ -592,7 +629,7 @@ struct reading {
 	struct capkm_cuda *cuda;
 	struct stream *stream;
 	const char *call;
-	struct capkm_error *err;
+	struct capkm_error said;	/* why the copy failed */
 };
 
 /* Between the two checks of capkm_read(). */
@@ -602,29 +639,41 @@ static int copy_out(void *context, void *dst, const void *src,
 	struct reading *r = context;
 	struct capkm_cuda *cuda = r->cuda;
 	struct capture on;
-	int rc = capkm_stream_look(cuda, r->stream, r->call, &on, r->err);
+	int rc = capkm_stream_look(cuda, r->stream, r->call, &on, &r->said);
 
 	if (rc)
 		return rc;
 	if (on.how != NOT_CAPTURING) {
 		capkm_capture_put(cuda, &on);
-		return capkm_error_set(r->err, -EBUSY, CAPKM_NO_INDEX, 0,
+		return capkm_error_set(&r->said, -EBUSY, CAPKM_NO_INDEX, 0,
 			"%s: another thread has begun to capture on the stream",
 			r->call);
 	}
 	/* If the host memory is pageable, the driver waits. */
 	capkm_capture_waits(cuda, &on);
-	rc = cu_call_on(cuda, r->stream, r->err, r->call, cuMemcpyAsync,
+	rc = cu_call_on(cuda, r->stream, &r->said, r->call, cuMemcpyAsync,
 			(uintptr_t)dst, (uintptr_t)src,
 			claim->end - claim->start, r->stream->handle);
 	if (!rc)
-		return capkm_stream_finish(cuda, r->stream, &on, r->call, r->err);
+		return capkm_stream_finish(cuda, r->stream, &on, r->call,
+					   &r->said);
 	capkm_capture_put(cuda, &on);
 	return rc;
 }
 
+/* That the copy failed says less than what the driver said. */
+static int explain(const struct reading *r, int rc, struct capkm_error *err)
+{
+	if (!rc || rc != r->said.err)
+		return rc;
+	capkm_error_set(err, rc, CAPKM_NO_INDEX, r->said.failure, "%s",
+			r->said.text);
+	capkm_error_code(err, r->said.code);
+	return rc;
+}
+
 static int read_claims(struct reading *r, const struct capkm_claim *claims,
-		       uint32_t n, uint64_t at, char *data)
+		       uint32_t n, uint64_t at, char *data, struct capkm_error *err)
 {
 	const struct capkm_read_opts opts = CAPKM_OPTS(struct capkm_read_opts,
 		.copy = copy_out, .context = r);
@@ -633,11 +682,11 @@ static int read_claims(struct reading *r, const struct capkm_claim *claims,
 
 	for (i = 0; !rc && i < n; i++) {
 		rc = capkm_read(r->cuda->c, &claims[i], data,
-				(const void *)(uintptr_t)at, &opts, r->err);
+				(const void *)(uintptr_t)at, &opts, err);
 		data += claims[i].end - claims[i].start;
 		at += claims[i].end - claims[i].start;
 	}
-	return rc;
+	return explain(r, rc, err);
 }
 
 /* Of a context that is lost the bytes say why; the driver only says that it is. */
@@ -646,7 +695,10 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 		    struct capkm_error *err)
 {
 	const char *call = "cuda_read";
-	struct reading r = { .cuda = cuda, .call = call, .err = err };
+	struct reading r = {
+		.cuda = cuda, .call = call,
+		.said = CAPKM_OPTS(struct capkm_error),
+	};
 	struct claims_of reads;
 	struct capture capture;
 	int rc = capkm_cuda_usable(cuda, call, err);
@@ -670,7 +722,7 @@ int capkm_cuda_read(struct capkm_cuda *cuda, cu_stream handle,
 	capkm_capture_put(cuda, &capture);
 	if (!rc)
 		rc = read_claims(&r, reads.claims, reads.len, from->address,
-				 data);
+				 data, err);
 	capkm_cuda_unresolve(&reads);
 	capkm_stream_put(cuda, r.stream);
 	return rc;

@@ -556,4 +556,63 @@ TEST_F(bridge, forked)
 	c_is(g, s, m, 6);
 }
 
+/* Does it record? In a window, its own or another's; without one; on the slot alone. */
+TEST_F(bridge, query)
+{
+	G;
+	struct capkm_cuda_stream_query q = CAPKM_OPTS(struct capkm_cuda_stream_query);
+	struct { struct capkm_cuda_stream_query q; uint64_t more; } large = {
+		.q.sz = sizeof(large), .more = 5,
+	};
+	cu_stream unbound = NULL;
+	cu_event e = c_event();
+	cu_graph raw = NULL;
+	uint64_t w, m = c_new(g, s, 1);
+
+#define IS(stream, on, window_, captures_) do {				\
+	OK(capkm_cuda_stream_query(g->b, stream, &q, &err));		\
+	ASSERT_EQ(0, memcmp(&(on)->device, &q.where.device, 16));	\
+	ASSERT_EQ((on)->slot, q.where.slot);				\
+	ASSERT_EQ(window_, q.window);					\
+	ASSERT_EQ(captures_, q.captures);				\
+	ASSERT_EQ(0, q.__reserved);					\
+	ASSERT_EQ(sizeof(q), q.sz);					\
+} while (0)
+	IS(s, &self->on_s, 0, 0);
+	w = c_prepare(g, s);
+	IS(s, &self->on_s, 0, 0);
+	c_begin(g, s);
+	IS(s, &self->on_s, w, 1);
+	IS(t, &self->on_t, 0, 0);
+	c_event_record(g, e, s);
+	c_wait(g, t, e);
+	IS(t, &self->on_t, w, 1);
+	c_inc(g, t, m);
+	c_event_record(g, e, t);
+	c_wait(g, s, e);
+	c_destroy(g, c_end(g, s));
+	IS(s, &self->on_s, 0, 0);
+	IS(t, &self->on_t, 0, 0);
+
+	CU(cuStreamBeginCapture(s, CU_MODE_GLOBAL));
+	IS(s, &self->on_s, 0, 1);
+	CU(cuStreamEndCapture(s, &raw));
+	CU(cuGraphDestroy(raw));
+
+	OK(capkm_window_prepare(g->c, &self->on_s, NULL, &w, &err));
+	OK(capkm_window_begin(g->c, &self->on_s, 0, NULL, &err));
+	IS(s, &self->on_s, w, 0);
+	OK(capkm_window_abort(g->c, &self->on_s, w, NULL, &err));
+	IS(s, &self->on_s, 0, 0);
+#undef IS
+	NOTHING_BROKE();
+
+	CU(cuStreamCreate(&unbound, 0));
+	REFUSED(-ENOENT, capkm_cuda_stream_query(g->b, unbound, &q, &err));
+	REFUSED(-E2BIG, capkm_cuda_stream_query(g->b, s, &large.q, &err));
+	CU(cuStreamDestroy(unbound));
+	capkm_cuda_event_forget(g->b, e);
+	CU(cuEventDestroy(e));
+}
+
 CUDA_TEST_MAIN

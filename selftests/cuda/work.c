@@ -452,4 +452,84 @@ TEST_F(bridge, bad_launches)
 	c_is(g, s, m, 5);
 }
 
+/* What is to run now is not recorded: the window has no trace of it, and becomes a graph. */
+TEST_F(bridge, now)
+{
+	G;
+	uint64_t a = c_new(g, s, 5), to = c_new(g, s, 1), graph;
+	const struct capkm_cuda_range reads[] = { ALL(a) }, writes[] = { ALL(to) };
+	uint32_t n = WORDS, result = 0xcccccccc;
+	void *params[] = { &to, &a, &n };
+	const struct capkm_cuda_launch launch = CAPKM_OPTS(struct capkm_cuda_launch,
+		.function = g->k.copy, .grid = { 1, 1, 1 }, .block = { WORDS, 1, 1 },
+		.params = params, .flags = CAPKM_CUDA_LAUNCH_F_NOW);
+	const struct capkm_cuda_work work = CAPKM_OPTS(struct capkm_cuda_work,
+		.reads = reads, .reads_len = 1, .writes = writes, .writes_len = 1);
+	const struct capkm_cuda_copy copy = CAPKM_OPTS(struct capkm_cuda_copy,
+		.to = to, .from = a, .bytes = BYTES, .flags = CAPKM_CUDA_COPY_F_NOW);
+
+	OK(capkm_cuda_launch(g->b, s, &launch, &work, &result, &err));
+	ASSERT_EQ(CAPKM_CLEAN, result);
+	c_is(g, s, to, 5);
+	c_set(g, s, to, 1);
+	OK(capkm_cuda_copy(g->b, s, &copy, &result, &err));
+	c_is(g, s, to, 5);
+	c_set(g, s, to, 1);
+	c_prepare(g, s);
+	OK(capkm_cuda_launch(g->b, s, &launch, &work, &result, &err));
+	c_is(g, s, to, 5);
+	c_begin(g, s);
+	c_inc(g, s, a);
+	FAILS(-EBUSY, "is to run now", capkm_cuda_launch(g->b, s, &launch, &work, &result, &err));
+	FAILS(-EBUSY, "is to run now", capkm_cuda_copy(g->b, s, &copy, &result, &err));
+	OK(capkm_cuda_launch(g->b, t, &launch, &work, &result, &err));
+	graph = c_end(g, s);
+	ASSERT_EQ(1, c_query(g, graph).nodes);
+	NOTHING_BROKE();
+	FAILS(-EINVAL, "flags 0x2", capkm_cuda_launch(g->b, s, WITH(struct capkm_cuda_launch,
+		.function = g->k.copy, .flags = 2), &work, &result, &err));
+	FAILS(-EINVAL, "flags 0x4", capkm_cuda_copy(g->b, s, WITH(struct capkm_cuda_copy,
+		.to = to, .from = a, .flags = 4), &result, &err));
+	c_destroy(g, graph);
+}
+
+/* Only the authority is asked. */
+TEST_F(bridge, check)
+{
+	G;
+	uint64_t a = c_new(g, s, 5);
+	const struct capkm_cuda_range all = ALL(a), most = { a + 4, BYTES - 8 };
+	struct capkm_report root;
+
+	OK(capkm_cuda_check(g->b, &all, &err));
+	root = b_taint(g, a);
+	FAILS(-ESTALE, "it burns", capkm_cuda_check(g->b, &most, &err));
+	BEGINS("cuda_check: ");
+	ASSERT_EQ(root.failure, err.failure);
+	c_set(g, s, a, 6);
+	OK(capkm_cuda_check(g->b, &all, &err));
+	REFUSED(-ENOENT, capkm_cuda_check(g->b,
+		&(struct capkm_cuda_range){ a, 1ull << 40 }, &err));
+	REFUSED(-ENOENT, capkm_cuda_check(g->b, &(struct capkm_cuda_range){ 4096, 8 }, &err));
+}
+
+/* What the driver says when a read's copy fails is what the caller hears. */
+TEST_F(bridge, read_says_why)
+{
+	static const char *const calls[] = { "cuMemcpyAsync", "cuEventRecord", "cuEventSynchronize" };
+	G;
+	uint32_t words[WORDS];
+	uint64_t a = c_new(g, s, 5);
+
+	ONLY_STANDIN();
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		standin.fail(calls[i], 1, 46);
+		ASSERT_EQ(-EREMOTEIO, c_try_read(g, s, a, words));
+		BEGINS("cuda_read: cu");
+		SAYS(calls[i]);
+		ASSERT_EQ(46, err.code);
+	}
+	c_is(g, s, a, 5);
+}
+
 CUDA_TEST_MAIN

@@ -170,6 +170,40 @@ CAPKM_API int capkm_cuda_stream_unbind(struct capkm_cuda *cuda,
 				       struct CUstream_st *stream,
 				       struct capkm_error *err);
 
+/**
+ * struct capkm_cuda_stream_query - a bound stream, as it is now
+ * @sz: sizeof(struct capkm_cuda_stream_query)
+ * @where: its device and slot
+ * @window: that its slot records in, or 0
+ * @captures: 1: the driver captures it, be it in a window or not
+ * @__reserved: 0
+ */
+struct capkm_cuda_stream_query {
+	size_t sz;
+	struct capkm_where where;
+	uint64_t window;
+	uint32_t captures;
+	uint32_t __reserved;
+};
+
+/**
+ * capkm_cuda_stream_query() - does a stream record
+ * @cuda: bridge
+ * @stream: a bound stream
+ * @query: filled
+ * @err: why not, or NULL
+ *
+ * Breaks no capture, dooms no window.
+ *
+ * Return: 0; -ENOENT (not bound), -ESTALE (the handle is another stream's now), -EBUSY
+ * (the legacy default stream, while another one of its context captures), -E2BIG, errors
+ * of the driver
+ */
+CAPKM_API int capkm_cuda_stream_query(struct capkm_cuda *cuda,
+				      struct CUstream_st *stream,
+				      struct capkm_cuda_stream_query *query,
+				      struct capkm_error *err);
+
 /* memory */
 
 /* The memory can be opened by other processes (capkm_cuda_ipc_export()). */
@@ -417,7 +451,7 @@ CAPKM_API int capkm_cuda_scope_end(struct capkm_cuda *cuda,
  * @grid: an extent of 0 is no work at all: nothing is entered
  * @block: extent of a block
  * @shared: bytes of dynamic shared memory
- * @__reserved: must be 0
+ * @flags: CAPKM_CUDA_LAUNCH_F_*
  * @params: addresses of the arguments, or NULL
  * @extra: the other form, or NULL
  */
@@ -427,10 +461,12 @@ struct capkm_cuda_launch {
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared;
-	uint32_t __reserved;
+	uint32_t flags;
 	void **params;
 	void **extra;
 };
+/* Now or not at all: while the stream records it is -EBUSY, and leaves no trace there. */
+#define CAPKM_CUDA_LAUNCH_F_NOW	(1u << 0)
 
 /* Launches a kernel; @work says what it touches. */
 CAPKM_API int capkm_cuda_launch(struct capkm_cuda *cuda,
@@ -473,6 +509,8 @@ struct capkm_cuda_copy {
 };
 /* The source is host memory; the library copies it now and keeps the copy. */
 #define CAPKM_CUDA_COPY_F_OWN_COPY	(1u << 0)
+/* As %CAPKM_CUDA_LAUNCH_F_NOW. */
+#define CAPKM_CUDA_COPY_F_NOW	(1u << 1)
 
 /*
  * Copies on the stream; between devices too. From device to host it is refused unless
@@ -516,6 +554,21 @@ CAPKM_API int capkm_cuda_read(struct capkm_cuda *cuda,
 			      struct CUstream_st *stream,
 			      const struct capkm_cuda_range *from, void *data,
 			      struct capkm_error *err);
+
+/**
+ * capkm_cuda_check() - can device memory be trusted
+ * @cuda: bridge
+ * @range: known device memory
+ * @err: why not, or NULL; err->failure is the root failure
+ *
+ * Asks the authority only. What is issued and not done yet counts as done.
+ *
+ * Return: 0; -ESTALE (tainted; the text says by what), -ENOENT (a part is in no known
+ * buffer)
+ */
+CAPKM_API int capkm_cuda_check(struct capkm_cuda *cuda,
+			       const struct capkm_cuda_range *range,
+			       struct capkm_error *err);
 
 /* events, synchronisation */
 
