@@ -544,20 +544,20 @@ TEST(estimates)
 		uint64_t host, encoded;
 	} want[] = {
 		/* Shape and values; two extents of up to 20 digits and six values. */
-		{ CAPKM_TRANSFORM_FULL_TENSOR, CAPKM_DTYPE_F32, 16 + 24, 512 + 42 + 6 * 24 },
+		{ CAPKM_TRANSFORM_FULL_TENSOR, CAPKM_DTYPE_F32, 16 + 24, 512 + 42 + 6 * 18 },
 		{ CAPKM_TRANSFORM_FULL_TENSOR, CAPKM_DTYPE_I64, 16 + 48, 512 + 42 + 6 * 21 },
 		{ CAPKM_TRANSFORM_SLICE, CAPKM_DTYPE_U64, 16 + 48, 512 + 42 + 6 * 21 },
 		/* And the values as they are stored. */
 		{ CAPKM_TRANSFORM_FULL_TENSOR, CAPKM_DTYPE_F16, 16 + 24 + 12,
-		  512 + 42 + 6 * 24 },
+		  512 + 42 + 6 * 18 },
 		{ CAPKM_TRANSFORM_FULL_TENSOR, CAPKM_DTYPE_BF16, 16 + 24 + 12,
-		  512 + 42 + 6 * 24 },
+		  512 + 42 + 6 * 18 },
 		{ CAPKM_TRANSFORM_FULL_TENSOR, CAPKM_DTYPE_BOOL, 16 + 6 + 6, 512 + 42 + 6 * 6 },
-		{ CAPKM_TRANSFORM_PREVIEW, CAPKM_DTYPE_BF16, 16 + 16 + 8, 512 + 42 + 4 * 24 },
+		{ CAPKM_TRANSFORM_PREVIEW, CAPKM_DTYPE_BF16, 16 + 16 + 8, 512 + 42 + 4 * 18 },
 		{ CAPKM_TRANSFORM_SUMMARY, CAPKM_DTYPE_F16, 12, 512 },
-		{ CAPKM_TRANSFORM_HISTOGRAM, CAPKM_DTYPE_F32, 3 * 12 + 24, 512 + 3 * 45 },
+		{ CAPKM_TRANSFORM_HISTOGRAM, CAPKM_DTYPE_F32, 3 * 12 + 24, 512 + 3 * 39 },
 		{ CAPKM_TRANSFORM_TOP_CANDIDATES, CAPKM_DTYPE_F32, 5 * 8 + 24,
-		  512 + 5 * (34 + 24) },
+		  512 + 5 * (34 + 18) },
 	};
 	static const float edges[] = { 0, 1, 2 };
 
@@ -649,7 +649,7 @@ TEST(estimate_overflows)
 		else
 			low = s.g.elements;
 	}
-	ASSERT_EQ((UINT64_MAX - 512 - 42) / 24, low);
+	ASSERT_EQ((UINT64_MAX - 512 - 42) / 18, low);
 	u = none;
 	s.g.elements = high;
 	ASSERT_EQ(-EOVERFLOW, estimate(&s.g, &u));

@@ -408,14 +408,22 @@ static T_UNUSED uint64_t m_payload_bytes(const struct capkm_observe_payload *p)
 	return bytes;
 }
 
-/* The payload's JSON, with the longest floats that anybody may write. */
-static T_UNUSED void m_number(FILE *f, double v)
+/*
+ * The payload's JSON, with as many digits as a float may need, where they take most
+ * room: 17, or 9 of an f32.
+ */
+static T_UNUSED void m_number(FILE *f, double v, int digits)
 {
-	char text[40];
+	const int before = v == 0 || !isfinite(v) ? 0 : (int)floor(log10(fabs(v)));
+	char text[64];
 
-	snprintf(text, sizeof(text), "%.17g", v);
+	if (before >= -6 && before < 13)
+		snprintf(text, sizeof(text), "%.*f",
+			 digits - 1 - before > 1 ? digits - 1 - before : 1, v);
+	else
+		snprintf(text, sizeof(text), "%.*e", digits - 1, v);
 	if (isfinite(v))
-		fprintf(f, "%s%s,", text, strpbrk(text, ".e") ? "" : ".0");
+		fprintf(f, "%s,", text);
 	else
 		fprintf(f, "\"%s\",", isnan(v) ? "nan" : v > 0 ? "+inf" : "-inf");
 }
@@ -434,7 +442,7 @@ static T_UNUSED uint64_t m_json_bytes(const struct capkm_observe_payload *p)
 		fprintf(f, "],\"data\":{\"dtype\":\"bool\",\"values\":[");
 		for (uint32_t i = 0; i < p->values.len; i++) {
 			if (p->values.dtype == CAPKM_DTYPE_F32)
-				m_number(f, p->values.f32[i]);
+				m_number(f, p->values.f32[i], 9);
 			else if (p->values.dtype == CAPKM_DTYPE_I64)
 				fprintf(f, "%" PRId64 ",", p->values.i64[i]);
 			else if (p->values.dtype == CAPKM_DTYPE_U64)
@@ -453,10 +461,10 @@ static T_UNUSED uint64_t m_json_bytes(const struct capkm_observe_payload *p)
 			p->summary.negative_infinity);
 		fprintf(f, ",\"min\":,\"max\":,\"mean\":,\"rms\":}}");
 		if (p->summary.finite) {
-			m_number(f, p->summary.min);
-			m_number(f, p->summary.max);
-			m_number(f, p->summary.mean);
-			m_number(f, p->summary.rms);
+			m_number(f, p->summary.min, 9);
+			m_number(f, p->summary.max, 9);
+			m_number(f, p->summary.mean, 17);
+			m_number(f, p->summary.rms, 17);
 		} else {
 			fprintf(f, "nullnullnullnull");
 		}
@@ -464,7 +472,7 @@ static T_UNUSED uint64_t m_json_bytes(const struct capkm_observe_payload *p)
 	case CAPKM_PAYLOAD_HISTOGRAM:
 		fprintf(f, "{\"kind\":\"histogram\",\"value\":{\"edges\":[");
 		for (uint32_t i = 0; i < p->histogram.edges_len; i++)
-			m_number(f, p->histogram.edges[i]);
+			m_number(f, p->histogram.edges[i], 9);
 		fprintf(f, "],\"counts\":[");
 		for (uint32_t i = 0; i < p->histogram.counts_len; i++)
 			fprintf(f, "%" PRIu64 ",", p->histogram.counts[i]);
@@ -477,7 +485,7 @@ static T_UNUSED uint64_t m_json_bytes(const struct capkm_observe_payload *p)
 		for (uint32_t i = 0; i < p->candidates.len; i++) {
 			fprintf(f, "{\"token_id\":%" PRIu32 ",\"score\":},",
 				p->candidates.candidates[i].token_id);
-			m_number(f, p->candidates.candidates[i].score);
+			m_number(f, p->candidates.candidates[i].score, 9);
 		}
 		fprintf(f, "]}}");
 	}

@@ -7,12 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Most bytes of JSON, with the comma that follows. A float may have as many digits as if
- * it were printed as a double: "-1.1754943508222875e-38".
- */
+/* Most bytes of JSON, with the comma that follows. Of an f32: "-0.00000123456789,". */
 #define JSON_PAYLOAD	512	/* names of the fields, and a summary's ten numbers */
-#define JSON_F32	24
+#define JSON_F32	18
 #define JSON_INTEGER	21
 #define JSON_BOOL	6
 #define JSON_CANDIDATE	(sizeof("{\"token_id\":4294967295,\"score\":},") + JSON_F32)
@@ -35,7 +32,7 @@ static const struct width class_widths[] = {
 	[CAPKM_CLASS_FLOATING] = { 4, 4, JSON_F32 },
 	[CAPKM_CLASS_INTEGER] = { 8, 8, JSON_INTEGER },
 	[CAPKM_CLASS_BOOLEAN] = { 1, 1, JSON_BOOL },
-	[CAPKM_CLASS_UNKNOWN] = { 8, 8, JSON_F32 },
+	[CAPKM_CLASS_UNKNOWN] = { 8, 8, JSON_INTEGER },
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof(*(array)))

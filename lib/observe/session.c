@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Steps and their records: nothing is kept or copied that was not charged before. */
+#include "backend.h"
 #include "session.h"
 
 #include <inttypes.h>
@@ -347,15 +348,6 @@ static int note_shapes(struct observation *o)
 	return rc;
 }
 
-static uint64_t emitted(const struct observation *o)
-{
-	const struct capkm_observe_transform *t = &o->selection->transform;
-
-	return t->kind == CAPKM_TRANSFORM_PREVIEW &&
-	       t->max_elements < o->geometry.elements ? t->max_elements :
-							o->geometry.elements;
-}
-
 static uint32_t output_of(uint32_t dtype)
 {
 	return dtype == CAPKM_DTYPE_F16 || dtype == CAPKM_DTYPE_BF16 ?
@@ -377,7 +369,7 @@ static size_t size_of(uint32_t dtype)
 static int room_for_values(struct observation *o)
 {
 	struct capkm_observe_payload *p = o->payload;
-	const uint64_t n = emitted(o);
+	const uint64_t n = capkm_observe_emitted(&o->geometry);
 	uint64_t *shape;
 	int rc;
 
@@ -461,9 +453,9 @@ static int is_possible(const struct observation *o)
 	     t->count > UINT32_MAX))
 		return fault(o->f, -EINVAL, "%" PRIu64 " top candidates of %" PRIu64,
 			     t->count, g->rank ? g->shape[g->rank - 1] : 0);
-	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR && emitted(o) > UINT32_MAX)
+	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR && capkm_observe_emitted(&o->geometry) > UINT32_MAX)
 		return fault(o->f, -EOPNOTSUPP, "%" PRIu64 " values of one tensor; at most %" PRIu32 " are supported",
-			     emitted(o), UINT32_MAX);
+			     capkm_observe_emitted(&o->geometry), UINT32_MAX);
 	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR &&
 	    (g->dtype == CAPKM_DTYPE_UNKNOWN || g->dtype > CAPKM_DTYPE_BOOL))
 		return fault(o->f, -EOPNOTSUPP, "values of dtype %" PRIu32 " are not supported",
@@ -495,11 +487,11 @@ static int take_value(struct observation *o)
 	if (rc)
 		return rc;
 	outcome->kind = CAPKM_OUTCOME_CAPTURED;
-	if (emitted(o) < o->geometry.elements &&
+	if (capkm_observe_emitted(&o->geometry) < o->geometry.elements &&
 	    o->selection->transform.kind == CAPKM_TRANSFORM_PREVIEW) {
 		outcome->kind = CAPKM_OUTCOME_TRUNCATED;
 		outcome->available_elements = o->geometry.elements;
-		outcome->emitted_elements = emitted(o);
+		outcome->emitted_elements = capkm_observe_emitted(&o->geometry);
 	}
 	o->record->payload = o->payload;
 	return fits_its_charge(o);

@@ -557,6 +557,7 @@ enum capkm_observe_payload_kind {
  * struct capkm_observe_values - numbers of one type
  * @dtype: %CAPKM_DTYPE_F32 (also for f16 and bf16), _I64, _U64 or _BOOL
  * @len: how many
+ * @any: them, whatever they are
  * @f32: of %CAPKM_DTYPE_F32
  * @i64: of %CAPKM_DTYPE_I64
  * @u64: of %CAPKM_DTYPE_U64
