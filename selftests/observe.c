@@ -972,7 +972,14 @@ TEST_F(observe, t142_refused)
 	REFUSED(-EINVAL, capkm_observe_checkpoint(self->s, self->d, &other, &err));
 	SAYS("the records of prediction 0 are not taken");
 	REFUSED(-EINVAL, capkm_observe_restore(self->s, cp, &err));
+	REFUSED(-EINVAL, capkm_observe_may_restore(self->s, cp, &err));
 	TAKE();
+	/* ER-43: asked first, it changes nothing. */
+	OK(capkm_observe_may_restore(self->s, cp, &err));
+	CHECKPOINT(&other);
+	ASSERT_EQ(1, capkm_observe_checkpoint_next(other));
+	capkm_observe_checkpoint_free(other);
+	other = NOTHING;
 	OK(capkm_observe_restore(self->s, cp, &err));
 	memcpy(points, d.catalog.points, sizeof(points));
 	points[0].meaning = "changed";

@@ -88,8 +88,9 @@ capkm_observe_checkpoint_usage(const struct capkm_observe_checkpoint *c)
 
 /* going back */
 
-static int restore(struct capkm_observe *s,
-		   const struct capkm_observe_checkpoint *c, struct fault *f)
+static int may_restore(const struct capkm_observe *s,
+		       const struct capkm_observe_checkpoint *c,
+		       struct fault *f)
 {
 	if (!c->owner)
 		return fault(f, -EINVAL, "a checkpoint from JSON is for observe_resume");
@@ -105,19 +106,30 @@ static int restore(struct capkm_observe *s,
 	if (s->step)
 		return fault(f, -EINVAL, "the records of prediction %" PRIu64 " are not taken",
 			     s->at.prediction);
-	s->at = c->at;
-	s->ready = true;
 	return 0;
+}
+
+int capkm_observe_may_restore(const struct capkm_observe *session,
+			      const struct capkm_observe_checkpoint *checkpoint,
+			      struct capkm_error *err)
+{
+	struct fault f = { 0 };
+
+	may_restore(session, checkpoint, &f);
+	return fault_tell(&f, "observe_restore", err);
 }
 
 int capkm_observe_restore(struct capkm_observe *session,
 			  const struct capkm_observe_checkpoint *checkpoint,
 			  struct capkm_error *err)
 {
-	struct fault f = { 0 };
+	int rc = capkm_observe_may_restore(session, checkpoint, err);
 
-	restore(session, checkpoint, &f);
-	return fault_tell(&f, "observe_restore", err);
+	if (!rc) {
+		session->at = checkpoint->at;
+		session->ready = true;
+	}
+	return rc;
 }
 
 /* going on */

@@ -969,6 +969,14 @@ CAPKM_API int capkm_observe_restore(struct capkm_observe *session,
 				const struct capkm_observe_checkpoint *checkpoint,
 				struct capkm_error *err);
 
+/*
+ * Would capkm_observe_restore() do it? It is asked before the model itself is taken
+ * back: if nothing else is done with the session then, the answer holds.
+ */
+CAPKM_API int capkm_observe_may_restore(const struct capkm_observe *session,
+				const struct capkm_observe_checkpoint *checkpoint,
+				struct capkm_error *err);
+
 /**
  * capkm_observe_resume() - goes on for a process that has gone
  * @c: attached handle, of the domain's owner, in the same domain
