@@ -843,6 +843,24 @@ TEST_F(observe, c96_cumulative)
 	capkm_observe_step_free(first);
 }
 
+/* What an administrator has set is a budget, too. */
+TEST_F(observe, limit_of_the_domain)
+{
+	struct cl *cl = t_client();
+
+	t_domain_limit(cl, CAPKM_LIMIT_LEDGER_CAPTURES, 1);
+	self->c = cl->c;
+	OPEN(S("a", "block.output", PREVIEW(2)) "," S("b", "block.output", FULL), &wide, 10);
+	BEGIN(CAPKM_PREFILL, 0);
+	REFUSED(-EDQUOT, capkm_observe_tensor(self->s, "block.output", &of_block, &err));
+	SAYS("budget 'captures' of 1 in all (cumulative) of the domain, set by its administrator");
+	TAKE();
+	ASSERT_TRUE(RECORD(1)->outcome.reason.cumulative);
+	capkm_observe_close(self->s);
+	self->s = NULL;
+	t_close(cl);
+}
+
 /* C95: of 33 points two are selected, and nothing else is ever touched. */
 TEST_F(observe, c95_only_what_is_selected)
 {

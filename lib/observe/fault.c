@@ -45,14 +45,21 @@ int fault_no_memory(struct fault *f)
 	return fault(f, -ENOMEM, "out of memory");
 }
 
-int fault_limit(struct fault *f, uint32_t axis, bool cumulative, uint64_t used,
-		uint64_t most)
+int fault_limit(struct fault *f, uint32_t axis, enum capkm_bound bound,
+		uint64_t used, uint64_t most)
 {
+	static const char *const of[] = {
+		[CAPKM_BOUND_STEP] = "in a step",
+		[CAPKM_BOUND_TOTAL] = "in all (cumulative)",
+		[CAPKM_BOUND_DOMAIN] = "in all (cumulative) of the domain, set by its administrator",
+	};
+	/* A newer authority may have more of them. */
+	const char *where = bound <= CAPKM_BOUND_DOMAIN ? of[bound] : "elsewhere";
+
 	fault(f, -EDQUOT, "budget '%s' of %" PRIu64 " %s: %" PRIu64 " would be used",
-	      capkm_axis_name(axis), most,
-	      cumulative ? "in all (cumulative)" : "in a step", used);
+	      capkm_axis_name(axis), most, where, used);
 	f->why.budget = axis;
-	f->why.cumulative = cumulative;
+	f->why.cumulative = bound != CAPKM_BOUND_STEP;
 	return f->rc;
 }
 

@@ -24,7 +24,7 @@ __attribute__((format(printf, 3, 4)))
 int fault(struct fault *f, int rc, const char *format, ...);
 int fault_no_memory(struct fault *f);
 /* A budget: what would be used of it, and what it is. -EDQUOT */
-int fault_limit(struct fault *f, uint32_t axis, bool cumulative,
+int fault_limit(struct fault *f, uint32_t axis, enum capkm_bound bound,
 		uint64_t used, uint64_t most);
 /* What libcapkm refused. */
 int fault_of(struct fault *f, const struct capkm_error *err);

@@ -20,15 +20,15 @@ static int overflow(const struct forecast *p)
 }
 
 static int fits(const struct forecast *p, const struct capkm_usage *usage,
-		bool cumulative)
+		enum capkm_bound bound)
 {
 	const struct capkm_observe_limits *l = &p->admitted->plan.limits;
-	const struct capkm_usage *most = cumulative ? &l->cumulative :
-						      &l->per_step;
+	const struct capkm_usage *most = bound == CAPKM_BOUND_STEP ?
+					 &l->per_step : &l->cumulative;
 	const uint32_t axis = usage_exceeds(usage, most);
 
 	return axis == CAPKM_AXIS_NONE ? 0 :
-	       fault_limit(p->f, axis, cumulative, usage_on(usage, axis),
+	       fault_limit(p->f, axis, bound, usage_on(usage, axis),
 			   usage_on(most, axis));
 }
 
@@ -72,7 +72,7 @@ static int add_records(struct forecast *p)
 		rc = add_operation_records(p, i);
 	for (i = 0; !rc && i < a->points_len; i++)
 		rc = add_record(p, &a->plan.selections[i], &a->points[i]);
-	return rc ? rc : fits(p, &p->base, false);
+	return rc ? rc : fits(p, &p->base, CAPKM_BOUND_STEP);
 }
 
 /* As large as at the last prediction that it comes up at. */
@@ -159,7 +159,7 @@ static int add_phase(struct forecast *p, uint32_t phase)
 	}
 	for (i = 0; !rc && i < operations_of(p); i++)
 		rc = add_evidence(p, i, phase, &step);
-	return rc ? rc : fits(p, &step, false);
+	return rc ? rc : fits(p, &step, CAPKM_BOUND_STEP);
 }
 
 int preflight(const struct capkm_observe_admitted *admitted,
@@ -187,7 +187,7 @@ int preflight(const struct capkm_observe_admitted *admitted,
 		rc = add_phase(&p, CAPKM_PREFILL);
 	if (!rc && next < max && max > 1)
 		rc = add_phase(&p, CAPKM_DECODE);
-	return rc ? rc : fits(&p, &p.total, true);
+	return rc ? rc : fits(&p, &p.total, CAPKM_BOUND_TOTAL);
 }
 
 int capkm_observe_validate(const struct capkm_observe_admitted *admitted,

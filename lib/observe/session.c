@@ -125,8 +125,7 @@ static int over(const struct capkm_reservation *r,
 	if (__builtin_add_overflow(r->out_used, usage_on(usage, r->out_axis),
 				   &sum))
 		sum = UINT64_MAX;
-	return fault_limit(f, r->out_axis, r->out_bound != CAPKM_BOUND_STEP,
-			   sum, r->out_most);
+	return fault_limit(f, r->out_axis, r->out_bound, sum, r->out_most);
 }
 
 /* -EDQUOT, also if the ledger says to skip: that is for the caller to know. */
