@@ -4,7 +4,7 @@
  * copied into a buffer of fixed size, or to where they are wanted, and nothing else of the
  * tensor is read.
  */
-#include <capkm/observe_host.h>
+#include "host.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,12 +13,6 @@
 
 #define HISTOGRAM_BINS 4096
 #define STAGING (16u << 10)	/* bytes; a multiple of every element's size */
-
-/* A tensor that was looked at: its range, if it has one, is its bytes and no more. */
-struct tensor {
-	struct capkm_observe_host_tensor t;
-	uint64_t bytes;
-};
 
 /* Product of extents, like elements() of the geometry. */
 static bool get_bytes(const struct capkm_observe_host_tensor *t, uint64_t *bytes)
@@ -39,7 +33,7 @@ static bool get_bytes(const struct capkm_observe_host_tensor *t, uint64_t *bytes
 }
 
 /* The bytes of the tensor in the memory of its executor. */
-static int look_at_range(struct tensor *t, char *why, size_t size)
+static int look_at_range(struct host_tensor *t, char *why, size_t size)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	struct capkm_claim claim = { 0 };
@@ -56,7 +50,7 @@ static int look_at_range(struct tensor *t, char *why, size_t size)
 	return 0;
 }
 
-static int look(const void *tensor, struct tensor *t, char *why, size_t size)
+int host_look(const void *tensor, struct host_tensor *t, char *why, size_t size)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	int rc = capkm_opts(&t->t, sizeof(t->t), tensor, "observe_host", &err);
@@ -89,7 +83,7 @@ static int look(const void *tensor, struct tensor *t, char *why, size_t size)
 
 /* readiness */
 
-static int is_recording(const struct tensor *t, char *why, size_t size)
+static int is_recording(const struct host_tensor *t, char *why, size_t size)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	struct capkm_host_event event;
@@ -105,7 +99,7 @@ static int is_recording(const struct tensor *t, char *why, size_t size)
 	return 0;
 }
 
-static int is_tainted(const struct tensor *t, char *why, size_t size)
+static int is_tainted(const struct host_tensor *t, char *why, size_t size)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	struct capkm_report report;
@@ -126,8 +120,8 @@ static int is_tainted(const struct tensor *t, char *why, size_t size)
 
 static int host_ready(void *context, const void *tensor, char *why, size_t size)
 {
-	struct tensor t;
-	int rc = look(tensor, &t, why, size);
+	struct host_tensor t;
+	int rc = host_look(tensor, &t, why, size);
 
 	(void)context;
 	if (rc || !t.t.host)
@@ -141,8 +135,8 @@ static int host_ready(void *context, const void *tensor, char *why, size_t size)
 static int host_describe(void *context, const void *tensor, uint64_t *shape,
 			 uint32_t *rank, uint32_t *dtype, char *why, size_t size)
 {
-	struct tensor t;
-	int rc = look(tensor, &t, why, size);
+	struct host_tensor t;
+	int rc = host_look(tensor, &t, why, size);
 
 	(void)context;
 	if (rc)
@@ -219,7 +213,7 @@ static void find_runs(const struct capkm_observe_geometry *g, struct runs *runs)
 
 /* Where values are copied to; what is full goes into the reduction, if there is one. */
 struct buffer {
-	const struct tensor *from;
+	const struct host_tensor *from;
 	struct capkm_reduction *reduction;
 	char *values;
 	uint64_t used, room;	/* elements */
@@ -228,11 +222,11 @@ struct buffer {
 	size_t size;
 };
 
-static int read_memory(const struct buffer *b, uint64_t start, uint64_t bytes,
-		       void *to)
+static int read_memory(const struct host_tensor *from, uint64_t start,
+		       uint64_t bytes, void *to, char *why, size_t size)
 {
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
-	const struct capkm_observe_host_tensor *t = &b->from->t;
+	const struct capkm_observe_host_tensor *t = &from->t;
 	const struct capkm_host_range range = {
 		.memory = t->range.memory,
 		.start = t->range.start + start,
@@ -240,14 +234,15 @@ static int read_memory(const struct buffer *b, uint64_t start, uint64_t bytes,
 	};
 	int rc = capkm_host_read(t->host, t->stream, &range, to, NULL, &err);
 
-	return rc ? capkm_observe_why(b->why, b->size, rc, "%s", err.text) : 0;
+	return rc ? capkm_observe_why(why, size, rc, "%s", err.text) : 0;
 }
 
-static int copy(const struct buffer *b, uint64_t start, uint64_t bytes, void *to)
+int host_bytes(const struct host_tensor *from, uint64_t start, uint64_t bytes,
+	       void *to, char *why, size_t size)
 {
-	if (b->from->t.host)
-		return read_memory(b, start, bytes, to);
-	memcpy(to, (const char *)b->from->t.data + start, bytes);
+	if (from->t.host)
+		return read_memory(from, start, bytes, to, why, size);
+	memcpy(to, (const char *)from->t.data + start, bytes);
 	return 0;
 }
 
@@ -268,8 +263,9 @@ static int take_run(struct buffer *b, uint64_t start, uint64_t n)
 		some = b->room - b->used;
 		if (some > n)
 			some = n;
-		rc = copy(b, start * b->element, some * b->element,
-			  b->values + b->used * b->element);
+		rc = host_bytes(b->from, start * b->element, some * b->element,
+				b->values + b->used * b->element, b->why,
+				b->size);
 		if (rc)
 			return rc;
 		b->used += some;
@@ -315,9 +311,8 @@ static void keep_last_row(struct capkm_observe_geometry *g)
 	}
 }
 
-static int check_shape(const struct tensor *t,
-		       const struct capkm_observe_geometry *g, char *why,
-		       size_t size)
+int host_is(const struct host_tensor *t, const struct capkm_observe_geometry *g,
+	    char *why, size_t size)
 {
 	if (t->t.dtype == g->dtype && t->t.rank == g->rank &&
 	    (!g->rank || !memcmp(t->t.shape, g->shape,
@@ -338,7 +333,7 @@ static int host_transform(void *context, const void *tensor,
 	struct capkm_observe_geometry g = *geometry;
 	uint64_t staging[STAGING / sizeof(uint64_t)];
 	struct capkm_reduction reduction;
-	struct tensor t;
+	struct host_tensor t;
 	struct buffer b = {
 		.from = &t,
 		.why = why,
@@ -346,11 +341,11 @@ static int host_transform(void *context, const void *tensor,
 	};
 	struct runs runs;
 	uint64_t n;
-	int rc = look(tensor, &t, why, size);
+	int rc = host_look(tensor, &t, why, size);
 
 	(void)context;
 	if (!rc)
-		rc = check_shape(&t, &g, why, size);
+		rc = host_is(&t, &g, why, size);
 	if (rc)
 		return rc;
 	if (transform->kind == CAPKM_TRANSFORM_TOP_CANDIDATES)
@@ -404,6 +399,9 @@ const struct capkm_observe_backend *capkm_observe_host_backend(void)
 		.describe = host_describe,
 		.estimate = host_estimate,
 		.transform = host_transform,
+		.apply = host_apply,
+		.release = host_release,
+		.estimate_routes = host_estimate_routes,
 	};
 
 	return &backend;

@@ -42,8 +42,9 @@ static float from_f16(uint16_t h)
 	return sign ? -tiny : tiny;
 }
 
-/* @n of them, at most BLOCK. Plain loops, with the dtype outside. */
-static void to_f32(uint32_t dtype, const void *values, uint64_t n, float *out)
+/* Plain loops, with the dtype outside. */
+void capkm_values_as_f32(uint32_t dtype, const void *values, uint64_t n,
+			 float *out)
 {
 	const unsigned char *p = values;
 	uint64_t i;
@@ -86,7 +87,7 @@ static void take_values(struct capkm_reduction *r, const void *values, uint64_t 
 	switch (r->dtype) {
 	case CAPKM_DTYPE_F16:
 	case CAPKM_DTYPE_BF16:
-		to_f32(r->dtype, p, n, out->f32 + r->taken);
+		capkm_values_as_f32(r->dtype, p, n, out->f32 + r->taken);
 		break;
 	case CAPKM_DTYPE_BOOL:
 		for (i = 0; i < n; i++)
@@ -314,7 +315,7 @@ void capkm_reduce_take(struct capkm_reduction *r, const void *values, uint64_t n
 	while (n) {
 		const uint64_t some = n < BLOCK ? n : BLOCK;
 
-		to_f32(r->dtype, p, some, block);
+		capkm_values_as_f32(r->dtype, p, some, block);
 		take_block(r, block, some);
 		r->taken += some;
 		p += some * size;

@@ -5,6 +5,10 @@
 
 #include "backend.h"
 
+/* @n values, of any alignment, as f32. */
+void capkm_values_as_f32(uint32_t dtype, const void *values, uint64_t n,
+			 float *out);
+
 /* A payload that is being made. It allocates nothing. */
 struct capkm_reduction {
 	const struct capkm_observe_transform *transform;

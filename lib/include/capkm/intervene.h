@@ -197,7 +197,7 @@ struct capkm_intervene_values {
  * @kind: enum capkm_intervene_kind, which says which of the others count
  * @dtype: enum capkm_observe_dtype, which the tensor must have: of zero, scale, mask and
  *	mask_logits; of replace and add @values has it
- * @factor: of scale; finite, and not beyond what @dtype can hold
+ * @factor: of scale; finite, and not beyond what @dtype can hold. The nearest f32 is used
  * @shape: of mask, replace and add: exactly that of the slices; of force_experts rows and
  *	top_k
  * @shape_len: length of @shape

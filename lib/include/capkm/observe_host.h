@@ -51,6 +51,10 @@ struct capkm_observe_host_tensor {
  * Reductions are of values as f32: integers are rounded to nearest. Fewer candidates are
  * found than the plan says if the row has fewer values that are not NaN.
  *
+ * What it makes for an intervention is a tensor in memory of its own, also of one that an
+ * executor has: struct capkm_observe_host_tensor, with .data. .release() of the backend
+ * frees it.
+ *
  * Return: static, for any number of sessions and threads
  */
 CAPKM_API const struct capkm_observe_backend *capkm_observe_host_backend(void);
