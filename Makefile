@@ -40,9 +40,9 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example cuda-example check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example observe-example cuda-example check demo vm install modules_install clean
 
-all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer cuda-example
+all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example
 
 help:
 	@echo 'make              all of the next eight, and the examples'
@@ -56,6 +56,8 @@ help:
 	@echo 'make m32          test programs of 32 bits, for the 64-bit kernel'
 	@echo "make example      a small transformer on the library's executor: launched, captured,"
 	@echo "                  replayed, measured; ARGS='--layers 8', ARGS=--help"
+	@echo 'make observe-example   O/example/observe-generate: a small language model, observed by a'
+	@echo '                  plan under a budget; tools/example/observe/plan.json, --help'
 	@echo 'make cuda-example   cuda-graph and cuda-mlp in O/example, on the bridge to CUDA'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
@@ -117,6 +119,10 @@ m32:
 
 $(O)/example/transformer: lib
 	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/example O=$(O)/example LIB=$(O)/lib
+
+observe-example: lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' \
+		$(MAKE) -C tools/example/observe O=$(O)/example LIB=$(O)/lib
 
 cuda-example: lib
 	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/example/cuda O=$(O)/example LIB=$(O)/lib

@@ -3,8 +3,10 @@
  * The functions that are launched: plain C over the bytes of their arguments. They
  * know nothing of capkm, and do not call it.
  */
-#include "transformer.h"
+#include "kernels.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A row of x to mean 0 and variance 1; then scale and shift. (x, scale and shift, y) */
