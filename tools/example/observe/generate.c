@@ -89,6 +89,22 @@ static struct capkm_observe_request read_request(const struct arguments *a)
 	};
 }
 
+static struct capkm_observe_admitted *
+admit(const struct run *r, const struct capkm_observe_plan *plan,
+      const struct capkm_observe_request *request)
+{
+	const char *path = r->arguments.plan;
+	struct capkm_observe_admitted *admitted;
+
+	if (!capkm_observe_admit(plan, &r->discovery, request, &admitted, &err))
+		return admitted;
+	if (err.err == -ENOMEM)
+		die(FAILED, "%s", err.text);
+	if (err.index < plan->selections_len)
+		die(WRONG, "%s: selection '%s': %s", path, plan->selections[err.index].id, err.text);
+	die(WRONG, "%s: %s", path, err.text);
+}
+
 static void open_records(struct run *r)
 {
 	const char *path = r->arguments.records;
@@ -168,13 +184,11 @@ static void begin(struct run *r)
 	const struct arguments *a = &r->arguments;
 	const struct capkm_observe_request request = read_request(a);
 	struct capkm_observe_plan *plan = read_plan(a);
-	struct capkm_observe_admitted *admitted;
+	struct capkm_observe_admitted *admitted = admit(r, plan, &request);
 
 	if (a->checkpoint && !access(a->checkpoint, F_OK))
 		die(WRONG, "%s is there already: --resume goes on from it; without it, one begins anew",
 		    a->checkpoint);
-	if (capkm_observe_admit(plan, &r->discovery, &request, &admitted, &err))
-		die(err.err == -ENOMEM ? FAILED : WRONG, "%s: %s", a->plan, err.text);
 	capkm_observe_plan_free(plan);
 	r->state.prompt_len = request.prompt_tokens;
 	memcpy(r->state.tokens, a->prompt, request.prompt_tokens);
@@ -526,12 +540,9 @@ static int validate(const struct run *r)
 {
 	const struct capkm_observe_request request = read_request(&r->arguments);
 	struct capkm_observe_plan *plan = read_plan(&r->arguments);
-	struct capkm_observe_admitted *admitted;
 	int rc;
 
-	if (capkm_observe_admit(plan, &r->discovery, &request, &admitted, &err))
-		die(err.err == -ENOMEM ? FAILED : WRONG, "%s: %s", r->arguments.plan, err.text);
-	capkm_observe_admitted_free(admitted);
+	capkm_observe_admitted_free(admit(r, plan, &request));
 	rc = budget_validate(plan, &r->discovery, &request, r->backend);
 	capkm_observe_plan_free(plan);
 	return rc;
