@@ -19,8 +19,8 @@ static const char usage[] =
 "                      and the rest is then on standard error\n"
 "  --chart FILE        use of the budget, as SVG, rewritten after each step\n"
 "  --checkpoint FILE   rewritten after each step, removed at the end; needs the module\n"
-"  --domain NAME       where the ledger lives with --checkpoint; observe-generate.\n"
-"                      It is made if it is not there, and stays\n"
+"  --domain NAME       where the ledger lives with --checkpoint; observe. It is made\n"
+"                      if it is not there, and stays\n"
 "  --fail-at N         a function of the model fails at prediction N, which is made again\n"
 "  --pause-at N        stops itself (SIGSTOP) in the middle of prediction N\n"
 "\n"
@@ -71,7 +71,7 @@ static void fit_together(struct arguments *a, bool other_command)
 	if (!a->predictions)
 		a->predictions = 12;
 	if (!a->domain)
-		a->domain = "observe-generate";
+		a->domain = "observe";
 	if (!*a->domain || strlen(a->domain) > CAPKM_NAME_MAX)
 		die(WRONG, "--domain is to have 1 to %d bytes, not %zu", CAPKM_NAME_MAX,
 		    strlen(a->domain));
@@ -82,6 +82,14 @@ static void set_command(struct arguments *a, enum command command)
 	if (a->command != GENERATE && a->command != command)
 		die(WRONG, "--validate and --discovery exclude each other");
 	a->command = command;
+}
+
+_Noreturn static void print_usage(void)
+{
+	fputs(usage, stdout);
+	if (fflush(stdout))
+		die(FAILED, "the standard output: %s", strerror(errno));
+	exit(0);
 }
 
 void arguments_read(struct arguments *a, int argc, char **argv)
@@ -122,7 +130,7 @@ void arguments_read(struct arguments *a, int argc, char **argv)
 		case 'v': set_command(a, VALIDATE); break;
 		case 'f': a->fail_at = number("fail-at", optarg, 0, last); break;
 		case 'z': a->pause_at = number("pause-at", optarg, 0, last); break;
-		case 'h': fputs(usage, stdout); exit(0);
+		case 'h': print_usage();
 		default: exit(WRONG);
 		}
 	if (optind != argc)

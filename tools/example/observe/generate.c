@@ -203,6 +203,16 @@ static void begin(struct run *r)
 	checkpoint(r);
 }
 
+/* What the model goes on from: the prompt, or the last byte that it made. */
+static int ask_model(struct run *r, uint8_t *next)
+{
+	const struct state *s = &r->state;
+
+	if (!s->made)
+		return model_predict(&r->model, s->tokens, s->prompt_len, next, &err);
+	return model_predict(&r->model, &s->tokens[s->prompt_len + s->made - 1], 1, next, &err);
+}
+
 /* going on */
 
 static bool same_usage(const struct capkm_usage *a, const struct capkm_usage *b)
@@ -246,19 +256,21 @@ static void go_on_with_records(struct run *r, const struct capkm_observe_checkpo
 }
 
 /*
- * Keys and values are made again, of all tokens but the last: that has not been looked at.
- * Nobody watches, and nothing is charged.
+ * The model says again what it has said, which fills its cache. Nobody watches, and nothing
+ * is charged. The last byte it has not looked at yet.
  */
 static void fill_cache(struct run *r)
 {
-	const struct state *s = &r->state;
+	struct state *s = &r->state;
+	const uint32_t made = s->made;
 	uint8_t next;
 
-	if (!s->made)
-		return;
-	TRY(model_predict(&r->model, s->tokens, s->prompt_len + s->made - 1, &next, &err));
-	if (next != s->tokens[s->prompt_len + s->made - 1])
-		die(WRONG, "%s: the model does not say what it said before", r->arguments.checkpoint);
+	for (s->made = 0; s->made < made; s->made++) {
+		TRY(ask_model(r, &next));
+		if (next != s->tokens[s->prompt_len + s->made])
+			die(WRONG, "%s: prediction %u was another one: this is not the model that made it",
+			    r->arguments.checkpoint, s->made);
+	}
 }
 
 static void resume(struct run *r)
@@ -407,16 +419,6 @@ static void observe(void *watcher, const char *path,
 
 	if (capkm_observe_tensor(r->session, path, tensor, &err) && !r->shown.err)
 		r->shown = err;
-}
-
-/* What the model goes on from: the prompt, or the last byte that it made. */
-static int ask_model(struct run *r, uint8_t *next)
-{
-	const struct state *s = &r->state;
-
-	if (!s->made)
-		return model_predict(&r->model, s->tokens, s->prompt_len, next, &err);
-	return model_predict(&r->model, &s->tokens[s->prompt_len + s->made - 1], 1, next, &err);
 }
 
 static void pause_here(const struct run *r)
