@@ -364,11 +364,11 @@ static int check_operation(struct admission *a)
 	if (!rc)
 		rc = find_point(a);
 	if (!rc)
-		rc = check_point(a);
-	if (!rc)
 		rc = check_kind(a);
 	if (!rc)
 		rc = schedule_check(&a->op->schedule, a->f);
+	if (!rc)
+		rc = check_point(a);
 	if (!rc)
 		rc = check_slices(a);
 	if (!rc)

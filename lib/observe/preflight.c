@@ -220,10 +220,12 @@ static int validate_both(const struct capkm_observe_admitted *observed,
 		return fault(f, -EINVAL, "what is observed and what is changed were admitted for different requests");
 	if (observed->request.batch != 1)
 		return fault(f, -EOPNOTSUPP, "interventions in a batch of more than 1 are not supported");
-	if (strcmp(discovery->artifact_identity, points->artifact_identity))
-		return fault(f, -EINVAL, "the discoveries are of different models");
 	rc = readmit(observed, discovery, f);
-	return rc ? rc : intervene_readmit(admitted, points, f);
+	if (!rc)
+		rc = intervene_readmit(admitted, points, f);
+	if (!rc && strcmp(discovery->artifact_identity, points->artifact_identity))
+		rc = fault(f, -EINVAL, "the discoveries are of different models");
+	return rc;
 }
 
 int capkm_intervene_validate(const struct capkm_observe_admitted *observed,
