@@ -883,6 +883,7 @@ TEST_F(intervene, t164_forecast_refused)
 	const struct capkm_observe_request two = { 2, 1, 10 };
 	struct capkm_observe_admitted *o = observed(_metadata, self->d, SEE("o", "block.output"), &wide, &one);
 	struct capkm_observe_admitted *o2 = observed(_metadata, self->d, SEE("o", "block.output"), &wide, &two);
+	struct capkm_observe_discovery d = *self->d;
 	struct capkm_intervene_discovery p = *self->p;
 	struct capkm_intervene_point points[11];
 	struct capkm_intervene_admitted *a, *a2;
@@ -904,8 +905,15 @@ TEST_F(intervene, t164_forecast_refused)
 	p.session_identity = "run-8";
 	REFUSED(-EINVAL, validate(self->d, o, &p, a, &self->b, 0, NULL));
 	p.session_identity = self->p->session_identity;
+	p.artifact_identity = NULL;
+	REFUSED(-EINVAL, validate(self->d, o, &p, a, &self->b, 0, NULL));
+	SAYS("the discovery: a text or list is NULL");
+	/* The identity of what is observed does not have the model's. */
 	p.artifact_identity = "tiny-2";
 	REFUSED(-EINVAL, validate(self->d, o, &p, a, &self->b, 0, NULL));
+	SAYS("the interventions were admitted to another discovery");
+	d.artifact_identity = "tiny-2";
+	REFUSED(-EINVAL, validate(&d, o, self->p, a, &self->b, 0, NULL));
 	SAYS("different models");
 	ASSERT_EQ(0, self->n.estimate);
 	REFUSED(-EINVAL, validate(self->d, o, self->p, a, &self->b, 11, NULL));
@@ -1196,13 +1204,13 @@ TEST_F(intervene, malformed)
 		SAYS(bad[i].says);
 	}
 	/* Every beginning of a plan is no plan. */
-	for (size_t i = 0; i < strlen(all_kinds); i++) {
+	for (size_t i = 0; i < strlen(all_kinds); i += t_param("CAPKM_MUTATIONS_STEP", 1, 7)) {
 		ASSERT_EQ(-EINVAL, capkm_intervene_plan_parse(cut, i, &plan, &err)) {
 			TH_LOG("%zu bytes", i);
 		}
 	}
 	/* Whatever is one byte of it, there is no harm. */
-	for (size_t i = 0; i < strlen(all_kinds); i++) {
+	for (size_t i = 0; i < strlen(all_kinds); i += t_param("CAPKM_MUTATIONS_STEP", 1, 7)) {
 		struct capkm_intervene_plan *p;
 		struct capkm_intervene_admitted *a;
 
@@ -1603,8 +1611,11 @@ TEST_F(intervene, t171_exclusion_exhaustive)
 	struct capkm_intervene_discovery p = *self->p;
 	struct capkm_intervene_plan *plan;
 	struct capkm_intervene_operation op;
+	const u_int32_t most = t_param("CAPKM_TEST_EXPERTS", 8, 5);
 	u_int32_t ids[9];
 	unsigned int feasible = 0, tried = 0;
+
+	ASSERT_GE(8, most);
 
 	OK(parse(OP("a", "router", EXPERTS("exclude_experts", "[1]"), ""), &plan));
 	op = plan->operations[0];
@@ -1612,7 +1623,7 @@ TEST_F(intervene, t171_exclusion_exhaustive)
 	p.points = &point;
 	p.points_len = 1;
 	point.routing = &r;
-	for (r.expert_count = 1; r.expert_count <= 8; r.expert_count++)
+	for (r.expert_count = 1; r.expert_count <= most; r.expert_count++)
 	for (r.groups = 1; r.groups <= r.expert_count; r.groups++)
 	for (r.selected_groups = 1; r.selected_groups <= r.groups; r.selected_groups++)
 	for (r.top_k = 1; r.top_k <= r.expert_count; r.top_k++) {
@@ -1750,6 +1761,7 @@ TEST_F(intervene, t173_overlaps)
 	static const u_int64_t firsts[] = { 0, 1, 2, 5 }, ends[] = { 0, 3, 6 }, everies[] = { 1, 3 };
 	struct capkm_intervene_operation ops[2];
 	struct capkm_intervene_plan *plan, both = { 1, 2, ops };
+	const unsigned int step = t_param("CAPKM_OVERLAPS_STEP", 1, 13);
 	unsigned int admitted = 0, refused = 0;
 
 	NOT_ADMITTED(-EINVAL, OP("a", "router", EXPERTS("exclude_experts", "[1]"), "") ","
@@ -1758,7 +1770,7 @@ TEST_F(intervene, t173_overlaps)
 	ASSERT_EQ(1, err.index);
 	OK(parse(OP("a", "router", EXPERTS("exclude_experts", "[1]"), "") ","
 		 OP("b", "router", EXPERTS("exclude_experts", "[2]"), ""), &plan));
-	for (unsigned int i = 0; i < 96 * 96; i++) {
+	for (unsigned int i = 0; i < 96 * 96; i += step) {
 		bool overlap = false;
 		int rc;
 
@@ -2322,6 +2334,151 @@ TEST_F(intervene, t175_killed)
 	munmap(w, sizeof(*w));
 }
 
+/* ------------------------------------------------------------ random sessions */
+
+#define RANDOM_OPS 5
+
+struct random_op {
+	int kind;		/* 0: zero, 1: scale by 2, 2: add 1, 3: replace by 9 */
+	bool shows;
+	u_int64_t first, every;
+};
+
+static u_int64_t roll(u_int64_t *rng, u_int64_t n)
+{
+	u_int64_t z = *rng += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return (z ^ z >> 31) % n;
+}
+
+static char *random_plan(struct random_op ops[RANDOM_OPS], unsigned int n, u_int64_t *rng)
+{
+	static const char *const actions[] = {
+		ZERO, SCALE(2.0), TENSOR("add", "[1,2]", "[1.0,1.0]"), TENSOR("replace", "[1,2]", "[9.0,9.0]"),
+	};
+	char *text = calloc(1, 8192), *at = text;
+
+	for (unsigned int i = 0; i < n; i++) {
+		ops[i] = (struct random_op){ roll(rng, 4), roll(rng, 2), roll(rng, 4), 1 + roll(rng, 3) };
+		at += sprintf(at, "%s{\"id\":\"%u\",\"target\":\"block.output\",\"schedule\":{\"first_prediction\":%u,\"every\":%u},"
+			      "\"action\":{%s},\"evidence\":{%s}}", i ? "," : "", i, (int)ops[i].first, (int)ops[i].every,
+			      actions[ops[i].kind], ops[i].shows ? "\"kind\":\"preview\",\"max_elements\":2" : "\"kind\":\"none\"");
+	}
+	return text;
+}
+
+static float changed(const struct random_op *op, float v)
+{
+	return op->kind == 0 ? 0 : op->kind == 1 ? v * 2 : op->kind == 2 ? v + 1 : 9;
+}
+
+static bool is_within(const struct capkm_usage *u, const struct capkm_usage *most)
+{
+	return u->captures <= most->captures && u->retained_bytes <= most->retained_bytes &&
+	       u->host_bytes <= most->host_bytes && u->encoded_bytes <= most->encoded_bytes;
+}
+
+/*
+ * Whatever the plan, the budget and the failures: values are those of a model of one line,
+ * charges add up and stay below their limits (I-7 to I-9), nothing is lost that was made.
+ */
+TEST_F(intervene, random_sessions)
+{
+	const u_int64_t rounds = t_param("CAPKM_TEST_ROUNDS", 400, 40);
+	const u_int64_t seed = t_param("CAPKM_TEST_SEED", 1, 1);
+	unsigned int applied = 0, failed = 0, skipped = 0, unbegun = 0;
+
+	for (u_int64_t round = 0; round < rounds; round++) {
+		u_int64_t rng = seed + round;
+		const unsigned int n = 1 + roll(&rng, RANDOM_OPS);
+		struct capkm_observe_limits l = wide;
+		struct random_op ops[RANDOM_OPS];
+		struct capkm_usage before = { 0 };
+		char *text = random_plan(ops, n, &rng);
+
+		l.on_limit = roll(&rng, 2) ? CAPKM_ON_LIMIT_SKIP : CAPKM_ON_LIMIT_FAIL;
+		if (roll(&rng, 2))
+			l.per_step.captures = roll(&rng, 2 * n + 2);
+		if (!roll(&rng, 3))
+			l.cumulative.host_bytes = 4000 + roll(&rng, 60000);
+		memset(&self->n, 0, sizeof(self->n));
+		OPEN(SEE("o", "block.output"), &l, text, &one);
+		for (u_int64_t p = 0; p < 6; p++) {
+			float want[2] = { 1, 2 };
+			bool any = false, good = true;
+			void *out = NULL;
+			int rc;
+
+			self->n.apply = self->n.transform = 0;
+			self->n.apply_fails = roll(&rng, 4) ? 0 : 1 + roll(&rng, n);
+			self->n.transform_fails = roll(&rng, 4) ? 0 : 1 + roll(&rng, 2 * n + 1);
+			self->n.apply_rc = self->n.transform_rc = -ENODEV;
+			rc = capkm_observe_begin_step(self->s, p ? CAPKM_DECODE : CAPKM_PREFILL, p, &err);
+			unbegun += !!rc;
+			if (!rc && !capkm_observe_tensor(self->s, "block.output", &row, &err)) {
+				rc = capkm_intervene_tensor(self->s, "block.output", &row, &out, &err);
+				for (unsigned int i = 0; i < n; i++) {
+					if (p < ops[i].first || (p - ops[i].first) % ops[i].every)
+						continue;
+					any = true;
+					want[0] = changed(&ops[i], want[0]);
+					want[1] = changed(&ops[i], want[1]);
+				}
+				ASSERT_EQ(!rc && any, out != NULL) { TH_LOG("round %d: %s", (int)round, err.text); }
+				if (out) {
+					ASSERT_EQ(0, memcmp(want, values_of(out), sizeof(want))) {
+						TH_LOG("CAPKM_TEST_SEED=%d: %s", (int)(seed + round), text);
+					}
+					b_release(&self->n, out);
+				}
+				good = !rc;
+				ASSERT_EQ(good ? 0 : -EINVAL, capkm_intervene_finish(self->s, &err));
+			}
+			ASSERT_EQ(0, self->n.live);
+			HOLDS(&row, 1, 2);
+			capkm_observe_step_free(self->step);
+			OK(capkm_observe_take_step(self->s, &self->step, &err));
+			if (!self->step)
+				continue;
+			ASSERT_TRUE(is_within(&self->step->step_usage, &l.per_step));
+			ASSERT_TRUE(is_within(&self->step->cumulative_usage, &l.cumulative));
+			ASSERT_TRUE(is_within(&before, &self->step->cumulative_usage));
+			before = self->step->cumulative_usage;
+			if (!self->step->interventions_len)
+				continue;
+			ADDS_UP();
+			for (unsigned int i = 0; i < n; i++) {
+				const struct capkm_intervene_record *r = DONE(i);
+
+				applied += r->outcome.kind == CAPKM_INTERVENTION_APPLIED;
+				failed += r->outcome.kind == CAPKM_INTERVENTION_FAILED;
+				ASSERT_EQ(p < ops[i].first || (p - ops[i].first) % ops[i].every,
+					  r->outcome.kind == CAPKM_INTERVENTION_INACTIVE);
+				ASSERT_EQ(ops[i].shows ? 2 : 0, r->evidence_len);
+				for (unsigned int j = 0; j < r->evidence_len; j++) {
+					const struct capkm_observe_outcome *o = &r->evidence[j].outcome;
+
+					ASSERT_EQ(o->kind == CAPKM_OUTCOME_CAPTURED, r->evidence[j].payload != NULL);
+					if (o->kind == CAPKM_OUTCOME_SKIPPED && o->reason.kind == CAPKM_REASON_LIMIT) {
+						ASSERT_EQ(CAPKM_ON_LIMIT_SKIP, l.on_limit);
+						skipped++;
+					}
+				}
+			}
+		}
+		CLOSE();
+		free(text);
+	}
+	if (rounds >= 40) {
+		ASSERT_LT(20, applied);
+		ASSERT_LT(5, failed);
+		ASSERT_LT(5, skipped);
+		ASSERT_LT(5, unbegun);
+	}
+}
+
 /* ------------------------------------------------------------ memory */
 
 /* Each allocation fails once; what is there is whole, what was made is given back. */
@@ -2330,10 +2487,12 @@ TEST_F(intervene, allocations_fail)
 	static const char ops[] = OP("a", "block.output", SCALE(2.0), SHOWS(2)) ","
 		OP("b", "block.output", ZERO, SHOWS(2)) "," OP("r", "router", EXPERTS("exclude_experts", "[1,0]"), SHOWS(6));
 	struct capkm_observe_admitted *o = observed(_metadata, self->d, SEE("o", "block.output"), &wide, &three);
+	/* Many, for each JSON value is some. */
+	const unsigned long step = t_param("CAPKM_ALLOCATIONS_STEP", 1, 23);
 	char *json = plan_text(ops);
 	bool done = false;
 
-	for (unsigned long n = 1; !done; n++) {
+	for (unsigned long n = 1; !done; n += step) {
 		struct capkm_intervene_plan *plan = NULL;
 		struct capkm_intervene_admitted *a = NULL;
 		struct capkm_observe_checkpoint *cp = NULL;

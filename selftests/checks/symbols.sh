@@ -48,7 +48,7 @@ make -s O="$O" DESTDIR="$tmp/root" prefix=/usr install >/dev/null
 cat >"$tmp/include.c" <<'END'
 #include <capkm/cuda.h>
 #include <capkm/host.h>
-#include <capkm/observe_cuda.h>
+#include <capkm/intervene.h>
 #include <capkm/observe_host.h>
 
 int main(void)
