@@ -251,7 +251,11 @@ O(cuFuncGetParamInfo, 12040, (cu_function function, size_t index,	\
 			      size_t *offset, size_t *bytes))		\
 O(cuKernelGetParamInfo, 12040, (cu_kernel kernel, size_t index,		\
 				size_t *offset, size_t *bytes))		\
-O(cuStreamGetGreenCtx, 12040, (cu_stream stream, void **green))
+O(cuStreamGetGreenCtx, 12040, (cu_stream stream, void **green))		\
+O(cuModuleLoadData, 2000, (void **module, const void *image))		\
+O(cuModuleGetFunction, 2000, (cu_function *function, void *module,	\
+			      const char *name))			\
+O(cuModuleUnload, 2000, (void *module))
 
 #define CU_MEMBER(name, version, args) int (*name) args;
 struct cu_driver {

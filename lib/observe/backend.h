@@ -24,6 +24,13 @@ static inline bool capkm_observe_add(__u64 *sum, uint64_t n, uint64_t each)
 /* Bytes of one element as it is stored; 0: there is no such dtype. */
 uint32_t capkm_observe_dtype_bytes(uint32_t dtype);
 
+/*
+ * Bytes of a tensor. An extent of 0 does not hide that the others overflow. False: they do,
+ * or it has more bytes than memory can have.
+ */
+bool capkm_observe_tensor_bytes(uint32_t dtype, const uint64_t *shape,
+				uint32_t rank, uint64_t *bytes);
+
 /* Values that a preview, slice or full tensor gives. */
 uint64_t capkm_observe_emitted(const struct capkm_observe_geometry *g);
 

@@ -59,6 +59,23 @@ uint32_t capkm_observe_dtype_bytes(uint32_t dtype)
 	return dtype < LENGTH(widths) ? widths[dtype].stored : 0;
 }
 
+bool capkm_observe_tensor_bytes(uint32_t dtype, const uint64_t *shape,
+				uint32_t rank, uint64_t *bytes)
+{
+	bool empty = false;
+	uint32_t i;
+
+	*bytes = capkm_observe_dtype_bytes(dtype);
+	for (i = 0; i < rank; i++) {
+		empty |= !shape[i];
+		if (shape[i] && __builtin_mul_overflow(*bytes, shape[i], bytes))
+			return false;
+	}
+	if (empty)
+		*bytes = 0;
+	return *bytes <= PTRDIFF_MAX;
+}
+
 static const struct width *width_of(const struct capkm_observe_geometry *g)
 {
 	const uint32_t class = g->point ? g->point->dtype : CAPKM_CLASS_UNKNOWN;

@@ -14,24 +14,6 @@
 #define HISTOGRAM_BINS 4096
 #define STAGING (16u << 10)	/* bytes; a multiple of every element's size */
 
-/* Product of extents, like elements() of the geometry. */
-static bool get_bytes(const struct capkm_observe_host_tensor *t, uint64_t *bytes)
-{
-	bool empty = false;
-	uint32_t i;
-
-	*bytes = capkm_observe_dtype_bytes(t->dtype);
-	for (i = 0; i < t->rank; i++) {
-		empty |= !t->shape[i];
-		if (t->shape[i] &&
-		    __builtin_mul_overflow(*bytes, t->shape[i], bytes))
-			return false;
-	}
-	if (empty)
-		*bytes = 0;
-	return *bytes <= PTRDIFF_MAX;
-}
-
 /* The bytes of the tensor in the memory of its executor. */
 static int look_at_range(struct host_tensor *t, char *why, size_t size)
 {
@@ -67,7 +49,8 @@ int host_look(const void *tensor, struct host_tensor *t, char *why, size_t size)
 	if (t->t.rank && !t->t.shape)
 		return capkm_observe_why(why, size, -EINVAL,
 					 "a tensor's shape is NULL");
-	if (!get_bytes(&t->t, &t->bytes))
+	if (!capkm_observe_tensor_bytes(t->t.dtype, t->t.shape, t->t.rank,
+					&t->bytes))
 		return capkm_observe_why(why, size, -EOVERFLOW,
 			"a tensor has more bytes than there can be");
 	if (t->t.host && t->t.data)

@@ -49,6 +49,7 @@ cat >"$tmp/include.c" <<'END'
 #include <capkm/cuda.h>
 #include <capkm/host.h>
 #include <capkm/intervene.h>
+#include <capkm/observe_cuda.h>
 #include <capkm/observe_host.h>
 
 int main(void)

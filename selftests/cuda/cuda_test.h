@@ -48,10 +48,6 @@ X(cuStreamCreate, 2000, (cu_stream *stream, unsigned int flags))	\
 X(cuStreamDestroy, 4000, (cu_stream stream))				\
 X(cuStreamGetFlags, 5050, (cu_stream stream, unsigned int *flags))	\
 X(cuStreamIsCapturing, 10000, (cu_stream stream, int *status))		\
-X(cuModuleLoadData, 2000, (void **module, const void *image))		\
-X(cuModuleUnload, 2000, (void *module))					\
-X(cuModuleGetFunction, 2000, (cu_function *function, void *module,	\
-			      const char *name))			\
 X(cuMemAllocAsync, 11020, (cu_address *address, size_t bytes,		\
 			   cu_stream stream))				\
 X(cuMemFreeAsync, 11020, (cu_address address, cu_stream stream))	\

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Kernels: tables of C functions, instead of code for a GPU. */
+/*
+ * Kernels: tables of C functions, instead of code for a GPU. Of a module of PTX they are
+ * those that the text has, too.
+ */
 #include "sim.h"
+
+#include <stdio.h>
 
 struct module {
 	SLIST_ENTRY(module) next;
 	SLIST_HEAD(, CUfunc_st) functions;
-	const struct standin_image *image;
+	const struct standin_kernel *kernels;
+	char *ptx;		/* or NULL */
 	cu_context context;
 };
+static const struct standin_kernel *of_ptx;
 static SLIST_HEAD(, module) modules = SLIST_HEAD_INITIALIZER(modules);
 
 static void module_end(struct module *m)
@@ -19,6 +26,7 @@ static void module_end(struct module *m)
 		free(f);
 	}
 	SLIST_REMOVE(&modules, m, module, next);
+	free(m->ptx);
 	free(m);
 }
 
@@ -33,18 +41,39 @@ void modules_end(cu_context context)
 	}
 }
 
+EXPORT void capkm_standin_kernels(const struct standin_kernel *table);
+void capkm_standin_kernels(const struct standin_kernel *table)
+{
+	pthread_mutex_lock(&lock);
+	of_ptx = table;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Comments may come before it. */
+static bool is_ptx(const char *image)
+{
+	while (!strncmp(image, "//", 2) || *image == '\n')
+		image += strcspn(image, "\n") + 1;
+	return !strncmp(image, ".version ", 9);
+}
+
 CALL(cuModuleLoadData, (void **module, const void *image), (module, image))
 {
 	cu_context context;
 	struct module *m;
-	int rc = need_context(&context);
+	bool table;
+	int rc = unsafe("cuModuleLoadData");
 
-	if (!rc && memcmp(image, STANDIN_MAGIC, sizeof(STANDIN_MAGIC)))
-		rc = INVALID_IMAGE;
+	if (!rc)
+		rc = need_context(&context);
 	if (rc)
 		return rc;
+	table = !strncmp(image, STANDIN_MAGIC, sizeof(STANDIN_MAGIC));
+	if (!table && (!of_ptx || !is_ptx(image)))
+		return INVALID_IMAGE;
 	m = calloc(1, sizeof(*m));
-	m->image = image;
+	m->kernels = table ? ((const struct standin_image *)image)->kernels : of_ptx;
+	m->ptx = table ? NULL : strdup(image);
 	m->context = context;
 	SLIST_INSERT_HEAD(&modules, m, next);
 	*module = m;
@@ -81,16 +110,24 @@ static void lay_out(cu_function f)
 	}
 }
 
+static bool has_entry(const char *ptx, const char *name)
+{
+	char entry[100];
+
+	snprintf(entry, sizeof(entry), ".visible .entry %s(", name);
+	return strstr(ptx, entry);
+}
+
 CALL(cuModuleGetFunction, (cu_function *function, void *module, const char *name),
      (function, module, name))
 {
 	struct module *m = module;
-	const struct standin_kernel *k = m->image->kernels;
+	const struct standin_kernel *k = m->kernels;
 	cu_function f;
 
 	while (k->name && strcmp(k->name, name))
 		k++;
-	if (!k->name)
+	if (!k->name || (m->ptx && !has_entry(m->ptx, name)))
 		return NOT_FOUND;
 	f = calloc(1, sizeof(*f));
 	f->kernel = k;
@@ -199,6 +236,15 @@ CALL(cuLaunchKernel, (cu_function function, unsigned int grid_x,
 	return rc ? rc : issue(s, &a, "cuLaunchKernel");
 }
 
+static __thread const struct action *runs;
+
+EXPORT void capkm_standin_launched(unsigned int grid[3], unsigned int block[3]);
+void capkm_standin_launched(unsigned int grid[3], unsigned int block[3])
+{
+	memcpy(grid, runs->kernel.grid, sizeof(runs->kernel.grid));
+	memcpy(block, runs->kernel.block, sizeof(runs->kernel.block));
+}
+
 int run_kernel(const struct action *a)
 {
 	const cu_function f = a->kernel.function;
@@ -207,5 +253,6 @@ int run_kernel(const struct action *a)
 
 	for (i = 0; i < f->n; i++)
 		params[i] = a->kernel.bytes + f->offsets[i];
+	runs = a;
 	return f->kernel->fn(params);
 }

@@ -42,7 +42,11 @@ X(void, lazy, (int on))							\
 /* 0: no stream gets the handle of one that was destroyed. */		\
 X(void, reuse, (int on))						\
 /* 1: a process can open memory that it has exported itself, as if it were another. */ \
-X(void, ipc_here, (int on))
+X(void, ipc_here, (int on))						\
+/* What runs for a kernel of a module of PTX, by its name; NULL: PTX is no image. */ \
+X(void, kernels, (const struct standin_kernel *table))			\
+/* Of a kernel that runs: how it was launched. */			\
+X(void, launched, (unsigned int grid[3], unsigned int block[3]))
 
 #define STANDIN_MEMBER(type, name, args) type (*name) args;
 struct standin {
