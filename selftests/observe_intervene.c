@@ -2179,7 +2179,6 @@ TEST_F(intervene, t175_forks)
 	fork_opts(&o, &i, &p, "session-4", plan);
 	OK(capkm_observe_fork(self->c, plain, &d, &self->b, &o, &other, &err));
 	ASSERT_NE(NULL, capkm_intervene_session_plan(other));
-	/* A checkpoint of other interventions is not this session's. */
 	capkm_observe_close(other);
 	capkm_observe_checkpoint_free(plain);
 	capkm_observe_close(child);
@@ -2196,6 +2195,40 @@ TEST_F(intervene, t175_forks)
 	capkm_observe_checkpoint_free(cp);
 	capkm_intervene_plan_free(plan);
 	capkm_intervene_plan_free(none);
+}
+
+/* One goes back with the interventions that one came with. */
+TEST_F(intervene, restored)
+{
+	struct capkm_observe_admitted *o = observed(_metadata, self->d, "", &wide, &one);
+	struct capkm_intervene_admitted *a;
+	struct capkm_observe_checkpoint *without, *with;
+
+	OK(admit(self->p, OP("a", "block.output", SCALE(3.0), ""), &one, &a));
+	OK(capkm_observe_open(self->c, o, &self->b, NULL, &self->s, &err));
+	CHECKPOINT(&without);
+	OK(capkm_intervene_enable(self->s, a, &err));
+	CHECKPOINT(&with);
+	REFUSED(-EINVAL, capkm_observe_restore(self->s, without, &err));
+	SAYS("the checkpoint is of other interventions");
+	/* After a step that failed, too. */
+	self->n.apply_fails = 1;
+	self->n.apply_rc = -ENODEV;
+	BEGIN(CAPKM_PREFILL, 0);
+	NO_CHANGE(-EIO, "block.output", &row);
+	TAKE();
+	NO_CHECKPOINT();
+	OK(capkm_observe_restore(self->s, with, &err));
+	BEGIN(CAPKM_PREFILL, 0);
+	CHANGE("block.output", &row);
+	HOLDS(self->out, 3, 6);
+	TAKE();
+	capkm_observe_checkpoint_free(without);
+	CHECKPOINT(&without);
+	capkm_observe_checkpoint_free(without);
+	capkm_observe_checkpoint_free(with);
+	capkm_intervene_admitted_free(a);
+	capkm_observe_admitted_free(o);
 }
 
 /* A checkpoint in a file has them, too. */
