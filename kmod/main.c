@@ -47,13 +47,13 @@ LIMIT(history, HISTORY, "closed windows that a domain remembers");
 LIMIT(reports, REPORTS, "failures of ended clients that a domain remembers");
 LIMIT(ledgers, LEDGERS, "ledgers of a domain");
 LIMIT(ledger_captures, LEDGER_CAPTURES,
-      "captures that a ledger is charged with in all");
+      "captures that the ledgers of a domain are charged with, each and together");
 LIMIT(ledger_retained, LEDGER_RETAINED,
-      "retained bytes that a ledger is charged with in all");
+      "retained bytes that they are charged with, each and together");
 LIMIT(ledger_host, LEDGER_HOST,
-      "host bytes that a ledger is charged with in all");
+      "host bytes that they are charged with, each and together");
 LIMIT(ledger_encoded, LEDGER_ENCODED,
-      "encoded bytes that a ledger is charged with in all");
+      "encoded bytes that they are charged with, each and together");
 static_assert(CAPKM_LIMITS == CAPKM_LIMIT_LEDGER_ENCODED + 1);
 
 struct workqueue_struct *capkm_wq;

@@ -92,7 +92,7 @@ AT(capkm_domain_attach, out_session, 48);
 AT(capkm_domain_attach, out_rights, 56);
 AT(capkm_domain_attach, out_limit, 60);
 
-SIZE(capkm_domain_query, 264);
+SIZE(capkm_domain_query, 304);
 AT(capkm_domain_query, size, 0);
 AT(capkm_domain_query, flags, 4);
 AT(capkm_domain_query, out_domain, 8);
@@ -125,6 +125,8 @@ AT(capkm_domain_query, limits_len, 240);
 AT(capkm_domain_query, out_limits, 244);
 AT(capkm_domain_query, out_sealed, 248);
 AT(capkm_domain_query, out_given_up, 256);
+AT(capkm_domain_query, out_ledgers, 264);
+AT(capkm_domain_query, out_charged, 272);
 
 SIZE(capkm_domain_destroy, 16);
 AT(capkm_domain_destroy, size, 0);

@@ -116,7 +116,7 @@ static int does_not_fit(const struct capkm_ledger_reserve *arg,
 	static const char *const of[] = {
 		[CAPKM_BOUND_STEP] = "in a step",
 		[CAPKM_BOUND_TOTAL] = "in all",
-		[CAPKM_BOUND_DOMAIN] = "in all in any ledger of this domain",
+		[CAPKM_BOUND_DOMAIN] = "in all ledgers of this domain",
 	};
 	const char *bound = arg->out_bound <= CAPKM_BOUND_DOMAIN ?
 			    of[arg->out_bound] : NULL;

@@ -105,7 +105,7 @@ struct t_array {
 struct t_op {
 	const char *name;
 	unsigned short size;
-	struct t_field outs[28];
+	struct t_field outs[30];
 	struct t_field always[2];
 	struct t_field limit, rest;
 	struct t_field reserved[2];
@@ -174,6 +174,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 			T_O(domain_query, out_clients), T_O(domain_query, out_faulted),
 			T_O(domain_query, out_unconfirmed), T_O(domain_query, out_limits),
 			T_O(domain_query, out_sealed), T_O(domain_query, out_given_up),
+			T_O(domain_query, out_ledgers), T_O(domain_query, out_charged),
 		},
 		.arrays = { T_OUT(domain_query, limits, struct capkm_limit_value) },
 	},
@@ -2553,6 +2554,8 @@ static T_UNUSED char *t_dump(struct cl *cl)
 			d.out_claims, d.out_reports, d.out_history, d.out_clients,
 			d.out_faulted, d.out_unconfirmed, d.out_sealed,
 			d.out_given_up);
+	if (!rc)
+		t_dump_usage(f, "charged", d.out_charged);
 	fprintf(f, "\n");
 	for (u_int64_t id = 1; !rc && id <= T_DUMP_IDS; id++) {
 		struct capkm_writer writers[16];

@@ -628,7 +628,10 @@ TEST(how_many)
 	t_no_leaks();
 }
 
-/* What an administrator allows bounds each ledger, whatever it was created with. */
+/*
+ * What an administrator allows bounds each ledger, whatever it was created with, and all
+ * of them together, whoever makes how many of them.
+ */
 TEST(of_the_domain)
 {
 	for (int i = 0; i < AXES; i++) {
@@ -647,9 +650,28 @@ TEST(of_the_domain)
 		r = t_reserve(a, l, on(i, 41, 0));
 		ASSERT_EQ(60, r.a.out_used);
 		ASSERT_EQ(100, r.a.out_most);
-		CHARGED(a, l, on(i, 40, 0));
-		/* Each for itself */
-		CHARGED(a, m, on(i, 100, 0));
+		CHARGED(a, l, on(i, 30, 0));
+		NOT_CHARGED(a, m, on(i, 11, 0), CAPKM_REFUSED, axes[i],
+			    CAPKM_BOUND_DOMAIN);
+		r = t_reserve(a, m, on(i, 11, 0));
+		ASSERT_EQ(90, r.a.out_used);
+		CHARGED(a, m, on(i, 5, 0));
+		/* Neither one that is new, nor one less, is room for more. */
+		ASSERT_EQ(0, t_ledger_destroy(a, l));
+		l = create(a, c);
+		NOT_CHARGED(a, l, on(i, 6, 0), CAPKM_REFUSED, axes[i], CAPKM_BOUND_DOMAIN);
+		/* What is inherited is no charge, but counts for the ledger itself. */
+		c.inherited = on(i, 98, 0);
+		l = create(a, c);
+		ASSERT_EQ(0, try_fork(a, l, MAX, &m));
+		ASSERT_TRUE(SAME(on(i, 95, 1000), t_domain_query(a).out_charged));
+		r = t_reserve(a, m, on(i, 3, 0));
+		ASSERT_EQ(CAPKM_BOUND_DOMAIN, r.a.out_bound);
+		ASSERT_EQ(98, r.a.out_used);
+		CHARGED(a, m, on(i, 2, 0));
+		CHARGED(a, l, on(i, 2, 0));
+		NOT_CHARGED(a, l, on(i, 1, 0), CAPKM_REFUSED, axes[i], CAPKM_BOUND_DOMAIN);
+		ASSERT_TRUE(SAME(on(i, 99, 1000), t_domain_query(a).out_charged));
 		c.inherited = on(i, 101, 0);
 		T_REFUSED(a, -EDQUOT, t_call(a, CAPKM_NR_LEDGER_CREATE, &c));
 		ASSERT_EQ(-EDQUOT, t_call(a, CAPKM_NR_LEDGER_CREATE, &c));
@@ -657,6 +679,25 @@ TEST(of_the_domain)
 		end(a);
 	}
 	t_no_leaks();
+}
+
+/* The sum of a domain stops at the highest number: it is in nobody's way without a limit. */
+TEST_F(ledger, of_the_domain_highest)
+{
+	u_int64_t l[3];
+
+	for (int i = 0; i < 3; i++) {
+		l[i] = create(self->a, with(t_usage(MAX), t_usage(MAX)));
+		CHARGED(self->a, l[i], on(1, MAX - 1, 7));
+		ASSERT_TRUE(SAME(on(1, i ? MAX : MAX - 1, 7 * (i + 1)),
+				 t_domain_query(self->a).out_charged));
+	}
+	ASSERT_EQ(3, t_domain_query(self->a).out_ledgers);
+	/* What did not fit is in no sum. */
+	T_REFUSED(self->a, -EOVERFLOW, t_reserve(self->a, l[0], on(1, 2, 1)).rc);
+	ASSERT_EQ(0, t_ledger_destroy(self->a, l[0]));
+	ASSERT_EQ(2, t_domain_query(self->a).out_ledgers);
+	ASSERT_TRUE(SAME(on(1, MAX, 21), t_domain_query(self->a).out_charged));
 }
 
 /* ------------------------------------------------------------------ events */
@@ -1004,6 +1045,7 @@ struct world {
 	struct cl *keeper;		/* keeps the domain, does nothing */
 	struct cl *actor[ACTORS];
 	u_int64_t cap[AXES];
+	big charged[AXES];		/* all charges, whatever has become of the ledger */
 	struct model m[LEDGERS + 1];	/* by id */
 	unsigned int n;			/* ids so far */
 };
@@ -1092,6 +1134,24 @@ static void compare(struct world *w, u_int64_t id)
 		   "ledger %" PRIu64 ": holder %llu", id, q.out_holder);
 }
 
+/* Of the domain: all charges of each ledger that there ever was, and how many there are. */
+static void compare_sum(struct world *w)
+{
+	struct capkm_domain_query q = t_domain_query(w->keeper);
+	u_int64_t sum[AXES], ledgers = 0;
+
+	spread(&q.out_charged, sum);
+	for (int i = 0; i < AXES; i++) {
+		WORLD_SAYS(w, sum[i] == (w->charged[i] < MAX ? w->charged[i] : MAX),
+			   "charged on axis %d is %" PRIu64, i, sum[i]);
+		WORLD_SAYS(w, w->cap[i] == MAX || w->charged[i] <= w->cap[i],
+			   "the model is above the limit of the domain");
+	}
+	for (unsigned int id = 1; id <= w->n; id++)
+		ledgers += w->m[id].there;
+	WORLD_SAYS(w, q.out_ledgers == ledgers, "%llu ledgers", q.out_ledgers);
+}
+
 /* Where it does not fit, by the first bound that is passed and its first axis. */
 static bool fits(struct world *w, const struct model *m, const u_int64_t v[AXES],
 		 unsigned int *bound, int *axis, u_int64_t *used, u_int64_t *most)
@@ -1101,11 +1161,14 @@ static bool fits(struct world *w, const struct model *m, const u_int64_t v[AXES]
 			big now = *bound == CAPKM_BOUND_STEP ? m->step[*axis] :
 							      total(m, *axis);
 
+			if (*bound == CAPKM_BOUND_DOMAIN && w->charged[*axis] > now)
+				now = w->charged[*axis];
 			*most = *bound == CAPKM_BOUND_STEP ? m->per_step[*axis] :
 				*bound == CAPKM_BOUND_TOTAL ? m->cumulative[*axis] :
 							     w->cap[*axis];
-			*used = now;
-			if (now + v[*axis] > *most)
+			*used = now < MAX ? now : MAX;
+			if (now + v[*axis] > *most && !(*bound == CAPKM_BOUND_DOMAIN &&
+							*most == MAX))
 				return false;
 		}
 	}
@@ -1138,6 +1201,7 @@ static void do_reserve(struct world *w, int who)
 		for (int i = 0; i < AXES; i++) {
 			m->step[i] += v[i];
 			m->charges[i] += v[i];
+			w->charged[i] += v[i];
 		}
 		m->reserved++;
 		return;
@@ -1315,9 +1379,11 @@ static void world_run(u_int64_t seed, unsigned int operations)
 	}
 	for (w.at = 0; w.at < operations; w.at++) {
 		operate(&w);
+		if (!t_embedded() && w.at % 16 != 15 && w.at + 1 != operations)
+			continue;
 		for (unsigned int id = 1; id <= w.n; id++)
-			if (t_embedded() || w.at % 16 == 15 || w.at + 1 == operations)
-				compare(&w, id);
+			compare(&w, id);
+		compare_sum(&w);
 	}
 	for (int i = 0; i < ACTORS; i++)
 		t_close(w.actor[i]);

@@ -1545,7 +1545,7 @@ TEST_F(netlink, limits_of_ledgers)
 	t_charge(self->a, m, 10);
 	t_charge(self->a, l, 60);
 	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGERS), LIMIT_USED, 2);
-	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 60);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 70);
 	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_VALUE, UINT64_MAX);
 	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST, 50)->a.err);
 	r = t_reserve(self->a, l, (struct capkm_usage){ .captures = 1 });
@@ -1553,13 +1553,16 @@ TEST_F(netlink, limits_of_ledgers)
 	ASSERT_EQ(CAPKM_REFUSED, r.a.out_result);
 	ASSERT_EQ(CAPKM_AXIS_HOST, r.a.out_axis);
 	ASSERT_EQ(CAPKM_BOUND_DOMAIN, r.a.out_bound);
-	ASSERT_EQ(60, r.a.out_used);
+	ASSERT_EQ(70, r.a.out_used);
 	ASSERT_EQ(50, r.a.out_most);
-	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 60);
-	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST, 61)->a.err);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 70);
+	ASSERT_EQ(0, set_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST, 71)->a.err);
 	t_charge(self->a, l, 1);
+	/* What was charged stays used when nothing is left of it. */
 	ASSERT_EQ(0, t_ledger_destroy(self->a, l));
 	ASSERT_EQ(0, t_ledger_destroy(self->a, m));
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGERS), LIMIT_USED, 0);
+	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 71);
 }
 
 TEST_F(netlink, device_fault)

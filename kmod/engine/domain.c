@@ -569,6 +569,8 @@ void ck_domain_fill(struct domain *d, const struct capkm_session *s,
 	q->out_unconfirmed = d->unconfirmed;
 	q->out_sealed = d->sealed;
 	q->out_given_up = d->given_up;
+	q->out_ledgers = d->ledgers.count;
+	q->out_charged = d->charged;
 	host_lock(&registry.lock);
 	memcpy(q->out_name, d->name, sizeof(q->out_name));
 	host_unlock(&registry.lock);

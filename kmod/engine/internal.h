@@ -405,6 +405,7 @@ struct domain {
 	    next_failure, next_client, next_ledger;
 	struct id_map buffers, windows, scopes, graphs, failures, streams, ledgers;
 	struct ledger *ledger;		/* for what windows retain, or NULL */
+	struct capkm_usage charged;	/* to all ledgers ever, but for what they inherit */
 	u64 stamp;			/* of the last check */
 	u64 claims;
 	u64 paid;			/* claims in the stocks of open scopes, replays */
@@ -869,8 +870,8 @@ u64 ck_graph_touched(const struct buffer *b);
 
 /* Charges the domain's ledger, if there is one, with what a window retains. */
 int ck_ledger_retain(struct call *c, u64 bytes);
-/* What it was charged with on the axis of a CAPKM_LIMIT_LEDGER_*. */
-u64 ck_ledger_charged(const struct ledger *l, u32 limit);
+/* What all of them were charged with on the axis of a CAPKM_LIMIT_LEDGER_*. */
+u64 ck_ledgers_charged(const struct domain *d, u32 limit);
 /* Nobody holds those of the session any more. */
 void ck_ledgers_leave(struct capkm_session *s);
 void ck_ledgers_free(struct domain *d);

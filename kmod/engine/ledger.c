@@ -48,8 +48,40 @@ static u32 exceeded(const struct capkm_usage *u, const struct capkm_usage *most)
 }
 
 /*
- * What an administrator allows any ledger of the domain. It may be lowered below what
- * one has been charged with: that one is charged with nothing more.
+ * @sum and what is charged now. It stops at the highest number, which is as good as
+ * no limit, and above any other: what is only compared needs no more.
+ */
+static void add_up(struct capkm_usage *sum, const struct capkm_usage *u)
+{
+	const struct capkm_usage most = {
+		U64_MAX - u->captures, U64_MAX - u->retained_bytes,
+		U64_MAX - u->host_bytes, U64_MAX - u->encoded_bytes,
+	};
+
+	sum->captures = min(sum->captures, most.captures) + u->captures;
+	sum->retained_bytes = min(sum->retained_bytes, most.retained_bytes) +
+			      u->retained_bytes;
+	sum->host_bytes = min(sum->host_bytes, most.host_bytes) + u->host_bytes;
+	sum->encoded_bytes = min(sum->encoded_bytes, most.encoded_bytes) +
+			     u->encoded_bytes;
+}
+
+static struct capkm_usage larger(const struct capkm_usage *a,
+				 const struct capkm_usage *b)
+{
+	return (struct capkm_usage) {
+		.captures = max(a->captures, b->captures),
+		.retained_bytes = max(a->retained_bytes, b->retained_bytes),
+		.host_bytes = max(a->host_bytes, b->host_bytes),
+		.encoded_bytes = max(a->encoded_bytes, b->encoded_bytes),
+	};
+}
+
+/*
+ * What an administrator allows all ledgers of the domain together, those that are
+ * destroyed by now too: else who may make ledgers would have as much as he likes. What
+ * one inherits was charged before or elsewhere, and only counts for itself. It may be
+ * lowered below what was charged: then nothing more is.
  */
 static struct capkm_usage allowed(const struct domain *d)
 {
@@ -67,10 +99,10 @@ static int limit_reached(struct call *c, u32 axis)
 				   CAPKM_AXIS_CAPTURES);
 }
 
-u64 ck_ledger_charged(const struct ledger *l, u32 limit)
+u64 ck_ledgers_charged(const struct domain *d, u32 limit)
 {
-	return on_axis(&l->total, limit - CAPKM_LIMIT_LEDGER_CAPTURES +
-				  CAPKM_AXIS_CAPTURES);
+	return on_axis(&d->charged, limit - CAPKM_LIMIT_LEDGER_CAPTURES +
+				    CAPKM_AXIS_CAPTURES);
 }
 
 /* ---- charging ---- */
@@ -113,23 +145,27 @@ static void tell(struct call *c, struct ledger *l, const struct refusal *r)
 static int charge(struct call *c, struct ledger *l, const struct capkm_usage *u,
 		  struct refusal *r)
 {
-	const struct capkm_usage most = allowed(c->domain);
-	struct capkm_usage step, total;
+	struct domain *d = c->domain;
+	const struct capkm_usage most = allowed(d);
+	const struct capkm_usage used = larger(&l->total, &d->charged);
+	struct capkm_usage step, total, sum = d->charged, would;
 
 	memset(r, 0, sizeof(*r));
 	if (!add(&step, &l->step, u) || !add(&total, &l->total, u))
 		return -EOVERFLOW;
+	add_up(&sum, u);
+	would = larger(&total, &sum);
 	if (within(&step, &l->step, &l->per_step, CAPKM_BOUND_STEP, r) &&
 	    within(&total, &l->total, &l->cumulative, CAPKM_BOUND_TOTAL, r) &&
-	    within(&total, &l->total, &most, CAPKM_BOUND_DOMAIN, r)) {
+	    within(&would, &used, &most, CAPKM_BOUND_DOMAIN, r)) {
 		l->step = step;
 		l->total = total;
+		d->charged = sum;
 		l->reserved++;
 	} else {
 		tell(c, l, r);
 	}
-	host_trace(ledger_reserve, c->domain, l, c->session->id, u, r->axis,
-		   r->bound);
+	host_trace(ledger_reserve, d, l, c->session->id, u, r->axis, r->bound);
 	return 0;
 }
 

@@ -216,25 +216,6 @@ static int most(struct dump *dump, u32 limit, u64 *n)
 	return 0;
 }
 
-/* The same of ledgers. */
-static int most_charged(struct dump *dump, u32 limit, u64 *n)
-{
-	struct id_node *node;
-	u64 id = 0;
-	int err;
-
-	*n = 0;
-	while ((node = ck_id_from(&dump->domain->ledgers, id))) {
-		*n = max(*n, ck_ledger_charged(container_of(node, struct ledger,
-							    node), limit));
-		id = node->id + 1;
-		err = ck_dump_breathe(dump, 0);
-		if (err < 0)
-			return err;
-	}
-	return 0;
-}
-
 static int used(struct dump *dump, u32 limit, u64 *n)
 {
 	const struct domain *d = dump->domain;
@@ -265,7 +246,8 @@ static int used(struct dump *dump, u32 limit, u64 *n)
 	case CAPKM_LIMIT_LEDGER_RETAINED:
 	case CAPKM_LIMIT_LEDGER_HOST:
 	case CAPKM_LIMIT_LEDGER_ENCODED:
-		return most_charged(dump, limit, n);
+		*n = ck_ledgers_charged(d, limit);
+		break;
 	default:
 		if (holders[limit].session || holders[limit].client)
 			return most(dump, limit, n);

@@ -320,8 +320,9 @@ enum capkm_verdict {
  * @CAPKM_LIMIT_HISTORY: closed windows that a domain remembers
  * @CAPKM_LIMIT_REPORTS: failures of ended clients that a domain remembers
  * @CAPKM_LIMIT_LEDGERS: ledgers of a domain
- * @CAPKM_LIMIT_LEDGER_CAPTURES: captures that one ledger is charged with in all,
- *	whatever its own limits are
+ * @CAPKM_LIMIT_LEDGER_CAPTURES: captures that all ledgers a domain ever had were
+ *	charged with together, and that any of them is charged with in all, what it
+ *	inherited included
  * @CAPKM_LIMIT_LEDGER_RETAINED: the same, retained bytes
  * @CAPKM_LIMIT_LEDGER_HOST: the same, host bytes
  * @CAPKM_LIMIT_LEDGER_ENCODED: the same, encoded bytes
@@ -581,6 +582,21 @@ struct capkm_domain_attach {
 #define CAPKM_RIGHT_WRITE	(1u << 1)
 
 /**
+ * struct capkm_usage - what an observation costs, or may cost, on each axis
+ * @captures: values that are captured
+ * @retained_bytes: memory of the device that the capture keeps, temporary memory
+ *	included
+ * @host_bytes: host memory: what is transferred, buffers, records
+ * @encoded_bytes: bytes of the records, once they are encoded
+ */
+struct capkm_usage {
+	__aligned_u64 captures;
+	__aligned_u64 retained_bytes;
+	__aligned_u64 host_bytes;
+	__aligned_u64 encoded_bytes;
+};
+
+/**
  * struct capkm_domain_query - ioctl(CAPKM_IOC_DOMAIN_QUERY)
  * @size: sizeof(struct capkm_domain_query)
  * @flags: must be 0
@@ -616,6 +632,9 @@ struct capkm_domain_attach {
  * @out_sealed: windows that became a graph, or a part of one, so far
  * @out_given_up: windows that were prepared and did not, so far: whatever they were
  *	for had to do without a graph
+ * @out_ledgers: ledgers
+ * @out_charged: what all ledgers were charged with so far, those that were destroyed
+ *	included, without what they inherited; an axis stops at U64_MAX
  *
  * Needs right r.
  */
@@ -652,6 +671,8 @@ struct capkm_domain_query {
 	__u32 out_limits;
 	__aligned_u64 out_sealed;
 	__aligned_u64 out_given_up;
+	__aligned_u64 out_ledgers;
+	struct capkm_usage out_charged;
 };
 #define CAPKM_IOC_DOMAIN_QUERY _IO(CAPKM_TYPE, CAPKM_NR_DOMAIN_QUERY)
 
@@ -2357,27 +2378,12 @@ enum capkm_axis {
 };
 
 /**
- * struct capkm_usage - what an observation costs, or may cost, on each axis
- * @captures: values that are captured
- * @retained_bytes: memory of the device that the capture keeps, temporary memory
- *	included
- * @host_bytes: host memory: what is transferred, buffers, records
- * @encoded_bytes: bytes of the records, once they are encoded
- */
-struct capkm_usage {
-	__aligned_u64 captures;
-	__aligned_u64 retained_bytes;
-	__aligned_u64 host_bytes;
-	__aligned_u64 encoded_bytes;
-};
-
-/**
  * enum capkm_bound - which limit a reservation does not fit into
  * @CAPKM_BOUND_NONE: it fits
  * @CAPKM_BOUND_STEP: what the ledger may be charged with in one step
  * @CAPKM_BOUND_TOTAL: what it may be charged with in all
- * @CAPKM_BOUND_DOMAIN: what any ledger of the domain may be charged with in all
- *	(CAPKM_LIMIT_LEDGER_*), which an administrator has set
+ * @CAPKM_BOUND_DOMAIN: what an administrator has set (CAPKM_LIMIT_LEDGER_*): for any
+ *	ledger of the domain, and for all that it ever had together
  */
 enum capkm_bound {
 	CAPKM_BOUND_NONE	= 0,
@@ -2472,7 +2478,8 @@ struct capkm_ledger_begin_step {
  * @out_axis: enum capkm_axis: the first on which it does not fit
  * @out_bound: enum capkm_bound: the first that it does not fit into
  * @__reserved: must be 0
- * @out_used: what is used of that bound on that axis
+ * @out_used: what is used of that bound on that axis; of %CAPKM_BOUND_DOMAIN, the
+ *	larger of what @ledger and what all of them together were charged with
  * @out_most: the bound
  *
  * All axes are charged or none. To be called before anything of the observation
@@ -2599,7 +2606,7 @@ struct capkm_ledger_adopt {
  * @flags: must be 0
  * @ledger: a ledger that the session holds
  *
- * What it was charged with is forgotten. Needs right w. Errors: ENOENT, EPERM
+ * What it was charged with is forgotten, but in the sum of the domain. Needs right w. Errors: ENOENT, EPERM
  * (another session holds it, or none: adopt it first).
  */
 struct capkm_ledger_destroy {
