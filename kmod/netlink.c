@@ -185,6 +185,34 @@ static int abandon(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
+/* ---- ledgers ---- */
+
+static int ledger_del(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr *domain = info->attrs[CAPKM_A_LEDGER_DOMAIN];
+	struct nlattr *ledger = info->attrs[CAPKM_A_LEDGER_ID];
+	struct capkm_caller who;
+	int err;
+
+	if (LACKS(info, CAPKM_A_LEDGER_DOMAIN, "domain") ||
+	    LACKS(info, CAPKM_A_LEDGER_ID, "id"))
+		return -EINVAL;
+	err = capkm_sender_init(&who, skb, info->extack);
+	if (err)
+		return err;
+	err = capkm_ledger_del(nla_get_u64(domain), nla_get_u64(ledger), &who);
+	if (err == -ENOENT)
+		NL_SET_ERR_MSG_ATTR(info->extack, ledger,
+				    "no such domain, or no such ledger in it");
+	else if (err == -EPERM)
+		NL_SET_ERR_MSG_ATTR(info->extack, domain,
+				    "only the domain's owner or CAP_SYS_ADMIN may destroy its ledgers");
+	else if (err == -EBUSY)
+		NL_SET_ERR_MSG_ATTR(info->extack, ledger,
+				    "a process holds it, and lives");
+	return err;
+}
+
 /* ---- domains ---- */
 
 /* Owner and group, the caller's unless they are given, in his numbering. */
@@ -482,6 +510,20 @@ static const struct nla_policy graph_get_policy[] = {
 	[CAPKM_A_GRAPH_PID]		= U32,
 };
 
+static const struct nla_policy ledger_get_policy[] = {
+	[CAPKM_A_LEDGER_DOMAIN]		= ID,
+	[CAPKM_A_LEDGER_ID]		= ID,
+	[CAPKM_A_LEDGER_SESSION]	= U64,
+	[CAPKM_A_LEDGER_ORPHANED]	= U32,
+	[CAPKM_A_LEDGER_PID]		= U32,
+	[CAPKM_A_LEDGER_UID]		= U32,
+};
+
+static const struct nla_policy ledger_del_policy[] = {
+	[CAPKM_A_LEDGER_DOMAIN]		= ID,
+	[CAPKM_A_LEDGER_ID]		= ID,
+};
+
 static const struct nla_policy taint_get_policy[] = {
 	[CAPKM_A_RANGE_DOMAIN]		= ID,
 	[CAPKM_A_RANGE_BUFFER]		= ID,
@@ -557,6 +599,8 @@ static const struct genl_ops capkm_ops[] = {
 	{ OP(LIMIT_SET, limit_set), .doit = limit_set },
 	{ OP(DEVICE_FAULT, device_fault), .doit = device_fault },
 	{ OP(EVENT_SUBSCRIBE, event_subscribe), .doit = event_subscribe },
+	{ OP(LEDGER_GET, ledger_get), DUMP },
+	{ OP(LEDGER_DEL, ledger_del), .doit = ledger_del },
 };
 
 /*

@@ -19,6 +19,7 @@
 struct capkm_caller;
 struct capkm_failure_view;
 struct capkm_report;
+struct capkm_usage;
 struct file;
 
 extern struct genl_family capkm_family;
@@ -60,6 +61,7 @@ extern const struct capkm_record capkm_graph_record;	/* capkm_graph_view */
 extern const struct capkm_record capkm_failure_record;	/* capkm_report */
 extern const struct capkm_record capkm_range_record;	/* capkm_range_view */
 extern const struct capkm_record capkm_carrier_record;	/* capkm_range_view */
+extern const struct capkm_record capkm_ledger_record;	/* capkm_ledger_view */
 extern const struct capkm_record capkm_limit_record;	/* capkm_limit_view */
 extern const struct capkm_record capkm_event_record;	/* capkm_event */
 
@@ -73,6 +75,8 @@ int capkm_put_record(struct sk_buff *skb, const struct capkm_record *record,
 /* As a nest. */
 int capkm_put_report(struct sk_buff *skb, int attr,
 		     const struct capkm_report *report);
+int capkm_put_usage(struct sk_buff *skb, int attr,
+		    const struct capkm_usage *usage);
 int capkm_put_failure(struct sk_buff *skb,
 		      const struct capkm_failure_view *view);
 

@@ -42,6 +42,22 @@ static int put_cause(struct sk_buff *skb, const void *record)
 	return capkm_put_report(skb, CAPKM_A_RANGE_CAUSE, &view->cause);
 }
 
+static int put_usages(struct sk_buff *skb, const void *record)
+{
+	const struct capkm_ledger_view *view = record;
+	const struct capkm_ledger_query *q = &view->query;
+
+	return capkm_put_usage(skb, CAPKM_A_LEDGER_PER_STEP, &q->out_per_step) ||
+	       capkm_put_usage(skb, CAPKM_A_LEDGER_CUMULATIVE,
+			       &q->out_cumulative) ||
+	       capkm_put_usage(skb, CAPKM_A_LEDGER_INHERITED,
+			       &q->out_inherited) ||
+	       capkm_put_usage(skb, CAPKM_A_LEDGER_STEP, &q->out_step) ||
+	       capkm_put_usage(skb, CAPKM_A_LEDGER_TOTAL, &q->out_total) ||
+	       capkm_put_usage(skb, CAPKM_A_LEDGER_DOMAIN_LIMIT, &view->limit) ||
+	       capkm_put_usage(skb, CAPKM_A_LEDGER_DOMAIN_TOTAL, &view->charged);
+}
+
 static const struct kind kinds[] = {
 	[CAPKM_CMD_DOMAIN_GET] = {
 		.record = &capkm_domain_record,
@@ -128,6 +144,18 @@ static const struct kind kinds[] = {
 		.what = CAPKM_DUMP_CARRIERS,
 		.domain = CAPKM_A_RANGE_DOMAIN,
 		.object = CAPKM_A_RANGE_FAILURE,
+	},
+	[CAPKM_CMD_LEDGER_GET] = {
+		.record = &capkm_ledger_record,
+		.what = CAPKM_DUMP_LEDGERS,
+		.domain = CAPKM_A_LEDGER_DOMAIN,
+		.id = CAPKM_A_LEDGER_ID,
+		.filters = {
+			CAPKM_A_LEDGER_ID, CAPKM_A_LEDGER_SESSION,
+			CAPKM_A_LEDGER_ORPHANED, CAPKM_A_LEDGER_PID,
+			CAPKM_A_LEDGER_UID,
+		},
+		.more = put_usages,
 	},
 	[CAPKM_CMD_LIMIT_GET] = {
 		.record = &capkm_limit_record,

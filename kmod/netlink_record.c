@@ -24,6 +24,8 @@
 #define GRAPH(a, w, m)	FIELD(GRAPH_##a, w, struct capkm_graph_view, m)
 #define FAILURE(a, w, m) FIELD(FAILURE_##a, w, struct capkm_report, m)
 #define RANGE(a, w, m)	FIELD(RANGE_##a, w, struct capkm_range_view, m)
+#define LEDGER(a, w, m)	FIELD(LEDGER_##a, w, struct capkm_ledger_view, m)
+#define USAGE(a, w, m)	FIELD(USAGE_##a, w, struct capkm_usage, m)
 #define LIMIT(a, w, m)	FIELD(LIMIT_##a, w, struct capkm_limit_view, m)
 #define EVENT(a, w, m)	FIELD(EVENT_##a, w, struct capkm_event, m)
 #define HOP(a, w, m)	FIELD(HOP_##a, w, struct capkm_hop, m)
@@ -54,6 +56,7 @@ static const struct capkm_field domain_fields[] = {
 	DOMAIN(CLIENTS,		NUMBER, out_clients),
 	DOMAIN(FAULTED,		NUMBER, out_faulted),
 	DOMAIN(UNCONFIRMED,	NUMBER, out_unconfirmed),
+	DOMAIN(LEDGERS,		NUMBER, out_ledgers),
 };
 
 static const struct capkm_field window_fields[] = {
@@ -199,6 +202,30 @@ static const struct capkm_field range_fields[] = {
 	RANGE(RESULT,		NUMBER, result),
 };
 
+static const struct capkm_field ledger_fields[] = {
+	LEDGER(ID,		NUMBER, query.out_ledger),
+	LEDGER(LABEL,		TEXT,	query.out_label),
+	LEDGER(FLAGS,		NUMBER, query.out_flags),
+	LEDGER(ON_LIMIT,	NUMBER, query.out_on_limit),
+	LEDGER(PARENT,		NUMBER, query.out_parent),
+	LEDGER(SESSION,		NUMBER, query.out_holder),
+	LEDGER(ORPHANED,	NUMBER, orphaned),
+	LEDGER(PID,		NUMBER, pid),
+	LEDGER(UID,		NUMBER, uid),
+	LEDGER(COMM,		TEXT,	comm),
+	LEDGER(CREATED_NS,	NUMBER, query.out_created_ns),
+	LEDGER(STEPS,		NUMBER, query.out_steps),
+	LEDGER(RESERVED,	NUMBER, query.out_reserved),
+	LEDGER(REFUSED,		NUMBER, query.out_refused),
+};
+
+static const struct capkm_field usage_fields[] = {
+	USAGE(CAPTURES,		NUMBER, captures),
+	USAGE(RETAINED_BYTES,	NUMBER, retained_bytes),
+	USAGE(HOST_BYTES,	NUMBER, host_bytes),
+	USAGE(ENCODED_BYTES,	NUMBER, encoded_bytes),
+};
+
 static const struct capkm_field limit_fields[] = {
 	LIMIT(LIMIT,		NUMBER, limit),
 	LIMIT(VALUE,		NUMBER, value),
@@ -245,9 +272,11 @@ RECORD(buffer);
 RECORD(graph);
 RECORD(failure);
 RECORD(range);
+RECORD(ledger);
 RECORD(limit);
 RECORD(event);
 static RECORD(hop);
+static RECORD(usage);
 
 /* A range without what CHECK would say of it. */
 const struct capkm_record capkm_carrier_record = {
@@ -267,6 +296,8 @@ static_assert(PAD == (int)CAPKM_A_FAILURE_PAD);
 static_assert(PAD == (int)CAPKM_A_HOP_PAD);
 static_assert(PAD == (int)CAPKM_A_RANGE_PAD);
 static_assert(PAD == (int)CAPKM_A_LIMIT_PAD);
+static_assert(PAD == (int)CAPKM_A_LEDGER_PAD);
+static_assert(PAD == (int)CAPKM_A_USAGE_PAD);
 static_assert(PAD == (int)CAPKM_A_EVENT_PAD);
 
 const struct capkm_field *capkm_find_field(const struct capkm_record *record,
@@ -343,6 +374,12 @@ int capkm_put_report(struct sk_buff *skb, int attr,
 		     const struct capkm_report *report)
 {
 	return put_nest(skb, attr, &capkm_failure_record, report);
+}
+
+int capkm_put_usage(struct sk_buff *skb, int attr,
+		    const struct capkm_usage *usage)
+{
+	return put_nest(skb, attr, &capkm_usage_record, usage);
 }
 
 int capkm_put_failure(struct sk_buff *skb,

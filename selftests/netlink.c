@@ -501,6 +501,149 @@ TEST_F(netlink, buffers_and_graphs)
 	t_kill(b);
 }
 
+static const unsigned int usage_attrs[] = {
+	CAPKM_A_USAGE_CAPTURES, CAPKM_A_USAGE_RETAINED_BYTES, CAPKM_A_USAGE_HOST_BYTES,
+	CAPKM_A_USAGE_ENCODED_BYTES,
+};
+
+/* Record @i says so of the usage @attr. */
+static bool is_usage(const struct dump *d, unsigned int i, unsigned int attr,
+		     struct capkm_usage u)
+{
+	const u_int64_t v[] = { u.captures, u.retained_bytes, u.host_bytes, u.encoded_bytes };
+	struct nl_attrs nest;
+
+	nl_nested(&nest, d->r[i].a[attr]);
+	for (int k = 0; k < 4; k++)
+		if (nl_number(&nest, usage_attrs[k]) != v[k]) {
+			fprintf(stderr, "# attribute %u, axis %d: %llu\n", attr, k,
+				(unsigned long long)nl_number(&nest, usage_attrs[k]));
+			return false;
+		}
+	return true;
+}
+
+#define USAGE(d, i, attr, ...)						\
+	is_usage(d, i, CAPKM_A_LEDGER_##attr, (struct capkm_usage){ __VA_ARGS__ })
+
+#define LEDGERS(...) DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom }, __VA_ARGS__)
+
+/* With each number in its place; what nobody holds; what one session holds. */
+TEST_F(netlink, ledgers)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0, l, m, f;
+	struct capkm_ledger_create c = {
+		.flags = CAPKM_LEDGER_F_SHARED, .per_step = { 10, 20, 30, 40 },
+		.cumulative = { 100, 200, 300, U64_MAX }, .inherited = { 5, 6, 7, 8 },
+		.on_limit = CAPKM_ON_LIMIT_SKIP, .label_uptr = t_ptr("decode"), .label_len = 6,
+	};
+	struct capkm_ledger_fork fork = {
+		.per_step = t_usage(1), .cumulative = t_usage(50),
+	};
+	struct dump *d;
+	struct cl *b;
+	int pid;
+
+	ONLY_KERNEL();
+	NONE(DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom }));
+	b = process(self->a, self->x);
+	ASSERT_EQ(0, t_call(b, CAPKM_NR_LEDGER_CREATE, &c));
+	l = c.out_ledger;
+	t_reserve(b, l, (struct capkm_usage){ 1, 2, 3, 4 });
+	t_step(b, l);
+	t_reserve(b, l, (struct capkm_usage){ 9 });
+	t_reserve(self->a, l, (struct capkm_usage){ 2 });
+	m = t_ledger(self->a, 0, 1000, CAPKM_ON_LIMIT_FAIL);
+	t_charge(self->a, m, 50);
+	fork.ledger = m;
+	ASSERT_EQ(0, t_call(self->a, CAPKM_NR_LEDGER_FORK, &fork));
+	f = fork.out_ledger;
+	d = DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom });
+	IDS(d, LEDGER_ID, l, m, f);
+	ASSERT_EQ(dom, GET(d, 0, LEDGER_DOMAIN));
+	ASSERT_STREQ("decode", TEXT(d, 0, LEDGER_LABEL));
+	ASSERT_EQ(NULL, d->r[1].a[CAPKM_A_LEDGER_LABEL]);
+	ASSERT_EQ(CAPKM_LEDGER_F_SHARED, GET(d, 0, LEDGER_FLAGS));
+	ASSERT_EQ(CAPKM_ON_LIMIT_SKIP, GET(d, 0, LEDGER_ON_LIMIT));
+	ASSERT_EQ(0, GET(d, 0, LEDGER_PARENT));
+	ASSERT_EQ(m, GET(d, 2, LEDGER_PARENT));
+	ASSERT_EQ(b->session, GET(d, 0, LEDGER_SESSION));
+	ASSERT_EQ(0, GET(d, 0, LEDGER_ORPHANED));
+	ASSERT_EQ(t_pid(b), GET(d, 0, LEDGER_PID));
+	ASSERT_EQ(0, GET(d, 0, LEDGER_UID));
+	ASSERT_STREQ("netlink", TEXT(d, 0, LEDGER_COMM));
+	ASSERT_NE(0, GET(d, 0, LEDGER_CREATED_NS));
+	ASSERT_EQ(1, GET(d, 0, LEDGER_STEPS));
+	ASSERT_EQ(2, GET(d, 0, LEDGER_RESERVED));
+	ASSERT_EQ(1, GET(d, 0, LEDGER_REFUSED));
+	ASSERT_TRUE(USAGE(d, 0, PER_STEP, 10, 20, 30, 40));
+	ASSERT_TRUE(USAGE(d, 0, CUMULATIVE, 100, 200, 300, U64_MAX));
+	ASSERT_TRUE(USAGE(d, 0, INHERITED, 5, 6, 7, 8));
+	ASSERT_TRUE(USAGE(d, 0, STEP, 9, 0, 0, 0));
+	ASSERT_TRUE(USAGE(d, 0, TOTAL, 15, 8, 10, 12));
+	ASSERT_TRUE(USAGE(d, 0, DOMAIN_LIMIT, U64_MAX, U64_MAX, U64_MAX, U64_MAX));
+	ASSERT_TRUE(USAGE(d, 2, INHERITED, 50, 50, 50, 50));
+	for (int i = 0; i < 3; i++)
+		ASSERT_TRUE(USAGE(d, i, DOMAIN_TOTAL, 60, 52, 53, 54));
+
+	ASSERT_EQ(0, DO(&self->nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, dom },
+			{ U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_LEDGER_RETAINED },
+			{ CAPKM_A_LIMIT_VALUE, 70 })->a.err);
+	d = LEDGERS({ CAPKM_A_LEDGER_ID, m });
+	IDS(d, LEDGER_ID, m);
+	ASSERT_TRUE(USAGE(d, 0, DOMAIN_LIMIT, U64_MAX, 70, U64_MAX, U64_MAX));
+	IDS(LEDGERS({ CAPKM_A_LEDGER_SESSION, b->session }), LEDGER_ID, l);
+	IDS(LEDGERS({ U32(CAPKM_A_LEDGER_PID), getpid() }), LEDGER_ID, m, f);
+	NONE(LEDGERS({ U32(CAPKM_A_LEDGER_UID), 12345 }));
+	NONE(LEDGERS({ U32(CAPKM_A_LEDGER_ORPHANED), 1 }));
+	d = DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, dom });
+	ASSERT_EQ(3, GET(d, 0, DOMAIN_LEDGERS));
+
+	/* Whose it was is known, and all that it was charged with, in mid-step. */
+	pid = t_pid(b);
+	t_kill(b);
+	UNTIL(LEDGERS({ U32(CAPKM_A_LEDGER_ORPHANED), 1 })->n == 1);
+	d = LEDGERS({ CAPKM_A_LEDGER_SESSION, 0 });
+	IDS(d, LEDGER_ID, l);
+	ASSERT_EQ(pid, (int)GET(d, 0, LEDGER_PID));
+	ASSERT_STREQ("netlink", TEXT(d, 0, LEDGER_COMM));
+	ASSERT_TRUE(USAGE(d, 0, STEP, 9, 0, 0, 0));
+	ASSERT_TRUE(USAGE(d, 0, TOTAL, 15, 8, 10, 12));
+	ASSERT_EQ(0, t_adopt(self->a, l));
+	d = LEDGERS({ CAPKM_A_LEDGER_ID, l });
+	ASSERT_EQ(0, GET(d, 0, LEDGER_ORPHANED));
+	ASSERT_EQ(self->a->session, GET(d, 0, LEDGER_SESSION));
+	ASSERT_EQ(getpid(), (int)GET(d, 0, LEDGER_PID));
+	for (u_int64_t id = l; id <= f; id++)
+		ASSERT_EQ(0, t_ledger_destroy(self->a, id));
+	NONE(DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom }));
+	NO(DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, 1ull << 40 }), -ENOENT,
+	   "no such domain");
+}
+
+/* Who keeps the description of a session that no process uses keeps no ledger. */
+TEST_F(netlink, ledger_of_no_client)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0, l, session;
+	struct cl *b, *other;
+
+	ONLY_KERNEL();
+	b = t_process();
+	t_attach(b, dom);
+	l = t_ledger(b, 0, 10, CAPKM_ON_LIMIT_FAIL);
+	other = t_second(b);
+	session = b->session;
+	ASSERT_EQ(-EBUSY, DO(&self->nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, dom },
+			     { CAPKM_A_LEDGER_ID, l })->a.err);
+	t_kill(b);
+	UNTIL(LEDGERS({ U32(CAPKM_A_LEDGER_ORPHANED), 1 })->n == 1);
+	IDS(LEDGERS({ CAPKM_A_LEDGER_ID, l }), LEDGER_SESSION, session);
+	ASSERT_EQ(0, DO(&self->nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, dom },
+			{ CAPKM_A_LEDGER_ID, l })->a.err);
+	t_kill(other);
+	NONE(DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom }));
+}
+
 /* Which bytes, which state, which failure; and the way back from a failure. */
 TEST_F(netlink, bytes)
 {
@@ -787,6 +930,84 @@ TEST_F(netlink, changing)
 	ASSERT_FALSE(a.interrupted);
 }
 
+/* Goes on with a dump to its end. */
+static void finish(struct nl *nl, struct nl_answer *a)
+{
+	while (!a->done)
+		if (!nl_step(nl, a, NULL, NULL))
+			t_die("no answer");
+}
+
+#define SOME 600
+
+/* The same of ledgers, which somebody else adopts, forks and destroys meanwhile. */
+TEST_F_TIMEOUT(netlink, ledgers_changing, 60)
+{
+	static unsigned char seen[8 * SOME];
+	struct ids ids = { .attr = CAPKM_A_LEDGER_ID, .seen = seen };
+	struct capkm_domain_destroy gone = { 0 };
+	u_int64_t first = 0, id, dom = self->a ? self->a->domain : 0;
+	struct nl_request rq;
+	struct nl_answer a = { 0 };
+	struct cl *b;
+
+	ONLY_KERNEL();
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	b = t_process();
+	t_attach(b, dom);
+	for (unsigned int i = 0; i < SOME; i++) {
+		id = t_ledger(b, 0, 10, CAPKM_ON_LIMIT_FAIL);
+		first = first ? first : id;
+	}
+	t_kill(b);
+	rq = request(&self->nl, CAPKM_CMD_LEDGER_GET, NLM_F_DUMP,
+		     WITH({ CAPKM_A_LEDGER_DOMAIN, dom }));
+	/* Holders and what is charged are values: none comes or goes. */
+	nl_send(&self->nl, &rq);
+	id = first;
+	while (!a.done && nl_step(&self->nl, &a, take_id, &ids))
+		for (int i = 0; i < 10 && id < first + SOME; i++, id++) {
+			ASSERT_EQ(0, t_adopt(self->a, id));
+			t_charge(self->a, id, 1);
+		}
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(SOME, ids.n);
+	ASSERT_FALSE(a.interrupted);
+	ASSERT_LE(50, a.parts);
+
+	memset(&a, 0, sizeof(a));
+	memset(seen, 0, sizeof(seen));
+	ids.n = ids.last = 0;
+	id = first;
+	nl_send(&self->nl, &rq);
+	while (!a.done && nl_step(&self->nl, &a, take_id, &ids))
+		for (int i = 0; i < 10 && id < first + SOME; i++, id += 3) {
+			ASSERT_EQ(0, t_adopt(self->a, id));
+			ASSERT_EQ(0, t_ledger_destroy(self->a, id));
+			t_ledger(self->a, 0, 10, CAPKM_ON_LIMIT_FAIL);
+		}
+	ASSERT_EQ(0, a.err);
+	ASSERT_TRUE(a.interrupted);
+	for (u_int64_t i = 0; i < SOME; i++)
+		if (i % 3)
+			ASSERT_EQ(1, seen[first + i]);
+	ids = (struct ids){ .attr = CAPKM_A_LEDGER_ID };
+	a = nl_talk(&self->nl, &rq, take_id, &ids);
+	ASSERT_EQ(SOME, ids.n);
+	ASSERT_FALSE(a.interrupted);
+
+	/* All go in the middle of it, with their domain. */
+	memset(&a, 0, sizeof(a));
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, NULL, NULL));
+	gone.domain = dom;
+	ASSERT_EQ(0, t_call(self->a, CAPKM_NR_DOMAIN_DESTROY, &gone));
+	finish(&self->nl, &a);
+	ASSERT_EQ(-ENOENT, a.err);
+	ASSERT_LT(a.records, SOME);
+}
+
 /* The domain, its buffer, its failure go in the middle of their dumps. */
 TEST_F(netlink, vanishing)
 {
@@ -827,14 +1048,6 @@ TEST_F(netlink, vanishing)
 	while (!a.done)
 		ASSERT_TRUE(nl_step(&self->nl, &a, take_id, &ids));
 	ASSERT_EQ(-ENOENT, a.err);
-}
-
-/* Goes on with a dump to its end. */
-static void finish(struct nl *nl, struct nl_answer *a)
-{
-	while (!a->done)
-		if (!nl_step(nl, a, NULL, NULL))
-			t_die("no answer");
 }
 
 /* While nothing that is looked at passes the filter. */
@@ -989,7 +1202,7 @@ static int as_nobody(int (*fn)(void *ctx), void *ctx)
 }
 
 struct stranger {
-	u_int64_t closed, open, window;	/* domains; a window of the open one */
+	u_int64_t closed, open, window, ledger;	/* domains; of the open one */
 	int sock;
 };
 
@@ -1019,6 +1232,7 @@ static int look_around(void *ctx)
 	MUST(DUMP(&nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, s->closed })->a.err == -ENOENT);
 	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, s->closed })->a.err == -ENOENT);
 	MUST(DUMP(&nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, s->closed })->a.err == -ENOENT);
+	MUST(DUMP(&nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, s->closed })->a.err == -ENOENT);
 	MUST(DUMP(&nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, s->closed },
 		  { CAPKM_A_RANGE_BUFFER, 1 })->a.err == -ENOENT);
 	MUST(DUMP(&nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, s->closed },
@@ -1032,6 +1246,18 @@ static int look_around(void *ctx)
 	rq = request(&nl, CAPKM_CMD_LIMIT_GET, NLM_F_DUMP, NULL, 0);
 	nl_put(&rq, CAPKM_A_LIMIT_USERS, NULL, 0);
 	MUST(talk(&nl, rq)->n == 0);
+
+	d = DUMP(&nl, LEDGER_GET, { U32(CAPKM_A_LEDGER_ORPHANED), 1 });
+	MUST(!d->a.err && d->n >= 1);
+	for (unsigned int i = 0; i < d->n; i++)
+		MUST(GET(d, i, LEDGER_DOMAIN) != s->closed);
+	MUST(DUMP(&nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, s->open })->n == 1);
+	MUST(DO(&nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, s->open },
+		{ CAPKM_A_LEDGER_ID, s->ledger })->a.err == -EPERM);
+	MUST(DO(&nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, s->open },
+		{ CAPKM_A_LEDGER_ID, 1ull << 40 })->a.err == -EPERM);
+	MUST(DO(&nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, s->closed },
+		{ CAPKM_A_LEDGER_ID, 1 })->a.err == -ENOENT);
 
 	MUST(DO(&nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, s->open },
 		{ CAPKM_A_WINDOW_ID, s->window })->a.err == -EPERM);
@@ -1065,7 +1291,7 @@ static int look_around(void *ctx)
 TEST_F(netlink, strangers)
 {
 	struct stranger s = { 0 };
-	struct cl *b;
+	struct cl *b, *dying;
 
 	ONLY_KERNEL();
 	b = t_client();
@@ -1073,7 +1299,18 @@ TEST_F(netlink, strangers)
 	s.open = t_domain_mode(b, 0604);
 	s.window = t_record(b, 1);
 	t_record(self->a, 1);
+	for (int i = 0; i < 2; i++) {
+		dying = t_process();
+		t_attach(dying, i ? s.open : s.closed);
+		s.ledger = t_ledger(dying, 0, 10, CAPKM_ON_LIMIT_FAIL);
+		t_kill(dying);
+	}
+	UNTIL(DUMP(&self->nl, LEDGER_GET, { U32(CAPKM_A_LEDGER_ORPHANED), 1 })->n >= 2);
 	ASSERT_EQ(0, as_nobody(look_around, &s));
+	ASSERT_EQ(0, t_adopt(b, s.ledger));
+	ASSERT_EQ(0, t_ledger_destroy(b, s.ledger));
+	ASSERT_EQ(0, DO(&self->nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, s.closed },
+			{ CAPKM_A_LEDGER_ID, 1 })->a.err);
 	t_close(b);
 }
 
@@ -1090,6 +1327,10 @@ static int use_socket(void *ctx)
 	MUST(strstr(d->a.message, "another user"));
 	d = DO(&nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, s->closed },
 	       { CAPKM_A_WINDOW_ID, s->window });
+	MUST(d->a.err == -EPERM && strstr(d->a.message, "another user"));
+	MUST(DUMP(&nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, s->closed })->a.err == -EPERM);
+	d = DO(&nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, s->closed },
+	       { CAPKM_A_LEDGER_ID, 1 });
 	MUST(d->a.err == -EPERM && strstr(d->a.message, "another user"));
 	MUST(DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 })->a.err == -EPERM);
 	MUST(DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -EPERM);
@@ -1212,6 +1453,10 @@ static int look_from_elsewhere(const struct elsewhere *at)
 	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at->host })->a.err == -ENOENT);
 	MUST(DUMP(&nl, BUFFER_GET, { CAPKM_A_BUFFER_DOMAIN, at->host })->a.err == -ENOENT);
 	MUST(DUMP(&nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(DUMP(&nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, at->host })->a.err == -ENOENT);
+	MUST(!DUMP(&nl, LEDGER_GET, { U32(CAPKM_A_LEDGER_UID), 0 })->n);
+	MUST(DO(&nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, at->host },
+		{ CAPKM_A_LEDGER_ID, 1 })->a.err == -ENOENT);
 	MUST(DUMP(&nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, at->host },
 		  { CAPKM_A_RANGE_BUFFER, at->buffer })->a.err == -ENOENT);
 	MUST(DUMP(&nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, at->host },
@@ -1282,6 +1527,7 @@ TEST_F(netlink, elsewhere)
 	at.buffer = self->x;
 	at.window = t_record(self->a, 1);
 	at.failure = t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	ASSERT_EQ(1, t_ledger(self->a, 0, 10, CAPKM_ON_LIMIT_FAIL));
 	pid[0] = start_elsewhere(&at, &go[0], made[0]);
 	at.other = made[0][1];
 	pid[1] = start_elsewhere(&at, &go[1], made[1]);
@@ -1294,6 +1540,7 @@ TEST_F(netlink, elsewhere)
 		ASSERT_EQ(0, status);
 	}
 	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at.host }), WINDOW_ID, at.window);
+	ASSERT_EQ(0, t_ledger_destroy(self->a, 1));
 }
 
 /* ------------------------------------------------------------------ wrong requests */
@@ -1376,6 +1623,8 @@ TEST_F(netlink, wrong)
 	WRONG(DUMPED(BUFFER_GET, { CAPKM_A_BUFFER_ID, 1 }), FIRST, "id: needs the domain");
 	WRONG(DUMPED(GRAPH_GET, { CAPKM_A_GRAPH_ID, 1 }), FIRST, "id: needs the domain");
 	WRONG(DUMPED(FAILURE_GET, { CAPKM_A_FAILURE_ID, 1 }), FIRST, "id: needs the domain");
+	WRONG(DUMPED(LEDGER_GET, { CAPKM_A_LEDGER_ID, 1 }), FIRST, "id: needs the domain");
+	WRONG(DUMPED(LEDGER_GET, { CAPKM_A_LEDGER_TOTAL, 1 }), FIRST, "");
 	/* Missing */
 	LACKS(DUMPED(TAINT_GET, { CAPKM_A_RANGE_BUFFER, 1 }), CAPKM_A_RANGE_DOMAIN, "domain");
 	LACKS(DUMPED(TAINT_GET, { CAPKM_A_RANGE_DOMAIN, dom }), CAPKM_A_RANGE_BUFFER, "buffer");
@@ -1383,6 +1632,8 @@ TEST_F(netlink, wrong)
 	      "failure");
 	LACKS(DONE(ABANDON, { CAPKM_A_WINDOW_ID, 1 }), CAPKM_A_WINDOW_DOMAIN, "domain");
 	LACKS(DONE(ABANDON, { CAPKM_A_WINDOW_DOMAIN, dom }), CAPKM_A_WINDOW_ID, "id");
+	LACKS(DONE(LEDGER_DEL, { CAPKM_A_LEDGER_ID, 1 }), CAPKM_A_LEDGER_DOMAIN, "domain");
+	LACKS(DONE(LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, dom }), CAPKM_A_LEDGER_ID, "id");
 	LACKS(DONE(FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, dom }), CAPKM_A_FAILURE_ID, "id");
 	LACKS(nl_request(&self->nl, CAPKM_CMD_DOMAIN_DEL, NLM_F_ACK), CAPKM_A_DOMAIN_ID, "id");
 	LACKS(nl_request(&self->nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK), CAPKM_A_FAULT_DEVICE,
@@ -1563,6 +1814,51 @@ TEST_F(netlink, limits_of_ledgers)
 	ASSERT_EQ(0, t_ledger_destroy(self->a, m));
 	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGERS), LIMIT_USED, 0);
 	IDS(get_limit(&self->nl, dom, CAPKM_LIMIT_LEDGER_HOST), LIMIT_USED, 71);
+}
+
+#define DEL(dom, ledger) DO(&self->nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, dom },	\
+			    { CAPKM_A_LEDGER_ID, ledger })
+
+/* Only what nobody holds; and a domain that it was all of goes with it. */
+TEST_F(netlink, ledger_del)
+{
+	u_int64_t dom = self->a ? self->a->domain : 0, l, m, n;
+	struct dump *d;
+	struct cl *b;
+
+	ONLY_KERNEL();
+	l = t_ledger(self->a, 0, 10, CAPKM_ON_LIMIT_FAIL);
+	b = t_process();
+	t_attach(b, dom);
+	m = t_ledger(b, CAPKM_LEDGER_F_SHARED, 10, CAPKM_ON_LIMIT_FAIL);
+	t_charge(self->a, m, 6);
+	NO(DEL(dom, l), -EBUSY, "holds it");
+	NO(DEL(dom, m), -EBUSY, "holds it");
+	NO(DEL(dom, m + 1), -ENOENT, "no such ledger");
+	NO(DEL(1ull << 40, m), -ENOENT, "no such domain");
+	t_kill(b);
+	UNTIL(LEDGERS({ U32(CAPKM_A_LEDGER_ORPHANED), 1 })->n == 1);
+	NO(DEL(dom, l), -EBUSY, "holds it");
+	ASSERT_EQ(0, DEL(dom, m)->a.err);
+	NO(DEL(dom, m), -ENOENT, "no such ledger");
+	ASSERT_EQ(-ENOENT, t_reserve(self->a, m, t_usage(1)).rc);
+	ASSERT_EQ(6, t_domain_query(self->a).out_charged.host_bytes);
+	IDS(DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom }), LEDGER_ID, l);
+	ASSERT_EQ(0, t_ledger_destroy(self->a, l));
+
+	b = t_process();
+	dom = t_domain(b);
+	n = t_ledger(b, 0, 10, CAPKM_ON_LIMIT_FAIL);
+	m = t_ledger(b, 0, 10, CAPKM_ON_LIMIT_FAIL);
+	t_kill(b);
+	UNTIL(DUMP(&self->nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, dom },
+		   { U32(CAPKM_A_LEDGER_ORPHANED), 1 })->n == 2);
+	ASSERT_EQ(0, DEL(dom, n)->a.err);
+	d = DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, dom });
+	IDS(d, DOMAIN_ID, dom);
+	ASSERT_EQ(CAPKM_DOMAIN_DEFUNCT, GET(d, 0, DOMAIN_STATE));
+	ASSERT_EQ(0, DEL(dom, m)->a.err);
+	NO(DUMP(&self->nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, dom }), -ENOENT, "no such domain");
 }
 
 TEST_F(netlink, device_fault)

@@ -49,6 +49,11 @@ static u64 fill_node(struct dump *dump, struct id_node *node)
 		ck_graph_fill(container_of(node, struct graph, node),
 			      &dump->record.graph.query);
 		break;
+	case CAPKM_DUMP_LEDGERS:
+		ck_ledger_fill(dump->domain,
+			       container_of(node, struct ledger, node),
+			       &dump->record.ledger);
+		break;
 	default:
 		ck_failure_report(container_of(node, struct failure, node),
 				  &dump->record.failure);
@@ -67,6 +72,8 @@ static struct id_map *map_of(const struct dump *dump)
 		return &d->buffers;
 	case CAPKM_DUMP_GRAPHS:
 		return &d->graphs;
+	case CAPKM_DUMP_LEDGERS:
+		return &d->ledgers;
 	default:
 		return &d->failures;
 	}
@@ -281,6 +288,7 @@ static const struct kind {
 	[CAPKM_DUMP_REPORTS]	= { dump_reports, reports_changes },
 	[CAPKM_DUMP_TAINT]	= { ck_dump_taint, ck_taint_changes },
 	[CAPKM_DUMP_CARRIERS]	= { ck_dump_carriers, ck_carriers_changes },
+	[CAPKM_DUMP_LEDGERS]	= { dump_map, map_changes },
 	[CAPKM_DUMP_LIMITS]	= { ck_dump_limits, none_changes },
 	/* These are of no domain. */
 	[CAPKM_DUMP_DEFAULTS]	= { ck_dump_defaults, NULL },

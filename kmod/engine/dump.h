@@ -23,6 +23,7 @@ struct dump {
 		struct capkm_graph_view graph;
 		struct capkm_report failure;
 		struct capkm_range_view range;
+		struct capkm_ledger_view ledger;
 		struct capkm_limit_view limit;
 	} record;			/* zeroed after each emit */
 };

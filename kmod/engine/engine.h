@@ -128,6 +128,7 @@ enum capkm_dump {
 	CAPKM_DUMP_REPORTS,	/* struct capkm_report */
 	CAPKM_DUMP_TAINT,	/* struct capkm_range_view: of the object, a buffer */
 	CAPKM_DUMP_CARRIERS,	/* struct capkm_range_view: of the object, a failure */
+	CAPKM_DUMP_LEDGERS,	/* struct capkm_ledger_view */
 	CAPKM_DUMP_LIMITS,	/* struct capkm_limit_view */
 	CAPKM_DUMP_DEFAULTS,	/* the same; of no domain */
 	CAPKM_DUMP_USERS,	/* the same; of no domain */
@@ -231,6 +232,23 @@ struct capkm_range_view {
 	struct capkm_report cause;
 };
 
+/**
+ * struct capkm_ledger_view - a ledger, for a dump
+ * @query: as LEDGER_QUERY gives it
+ * @limit: what an administrator allows in its domain
+ * @charged: what all ledgers of the domain were charged with, as DOMAIN_QUERY gives it
+ * @orphaned: no living process holds it, so that it may be adopted
+ * @pid: process that made it, or adopted it last
+ * @uid: its user
+ * @comm: its name
+ */
+struct capkm_ledger_view {
+	struct capkm_ledger_query query;
+	struct capkm_usage limit, charged;
+	u32 orphaned, pid, uid;
+	char comm[16];
+};
+
 #define CAPKM_NOT_COUNTED	U64_MAX
 #define CAPKM_NO_USER		U32_MAX
 
@@ -277,6 +295,12 @@ int capkm_failure_get(u64 domain, u64 failure, u64 buffer,
 
 /* WINDOW_ABANDON for an administrator or the owner, without a session. */
 int capkm_abandon(u64 domain, u64 window, const struct capkm_caller *who);
+
+/*
+ * LEDGER_DESTROY for the same of one that may be adopted. -EBUSY: a living process holds
+ * it; -ENOENT, -EPERM.
+ */
+int capkm_ledger_del(u64 domain, u64 ledger, const struct capkm_caller *who);
 
 /**
  * struct capkm_new_domain - a persistent domain that begins without a session

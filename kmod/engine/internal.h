@@ -638,6 +638,7 @@ struct ledger {
 	struct id_node node;		/* domain->ledgers */
 	struct link sib;		/* holder->ledgers */
 	struct capkm_session *holder;	/* NULL once it has gone */
+	struct who who;			/* client that made it, or adopted it last */
 	u64 parent;			/* that it was forked from, or 0 */
 	u32 flags;			/* CAPKM_LEDGER_F_* */
 	u32 on_limit;
@@ -870,6 +871,8 @@ u64 ck_graph_touched(const struct buffer *b);
 
 /* Charges the domain's ledger, if there is one, with what a window retains. */
 int ck_ledger_retain(struct call *c, u64 bytes);
+void ck_ledger_fill(const struct domain *d, const struct ledger *l,
+		    struct capkm_ledger_view *v);
 /* What all of them were charged with on the axis of a CAPKM_LIMIT_LEDGER_*. */
 u64 ck_ledgers_charged(const struct domain *d, u32 limit);
 /* Nobody holds those of the session any more. */

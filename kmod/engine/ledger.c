@@ -210,10 +210,17 @@ static bool is_owner(const struct call *c)
 	return c->who->uid == c->domain->uid;
 }
 
-static void hold(struct ledger *l, struct capkm_session *s)
+static void hold(struct call *c, struct ledger *l)
 {
-	l->holder = s;
-	link_move_tail(&l->sib, &s->ledgers);
+	l->holder = c->session;
+	link_move_tail(&l->sib, &c->session->ledgers);
+	ck_who_copy(&l->who, &c->client->who);
+}
+
+/* Who has a description that no client uses could not go on with it. */
+static bool is_orphaned(const struct ledger *l)
+{
+	return !l->holder || !l->holder->clients_n;
 }
 
 void ck_ledgers_leave(struct capkm_session *s)
@@ -234,6 +241,7 @@ static void free_ledger(struct domain *d, struct ledger *l)
 		d->ledger = NULL;
 	link_del(&l->sib);
 	ck_id_erase(&d->ledgers, &l->node);
+	ck_who_put(&l->who);
 	host_free(l);
 }
 
@@ -285,7 +293,7 @@ static int add_new(struct call *c, struct ledger *l, const struct array *label)
 	l->created_ns = host_time_ns();
 	l->node.id = ++d->next_ledger;
 	ck_id_insert(&d->ledgers, &l->node);
-	hold(l, c->session);
+	hold(c, l);
 	if (l->flags & CAPKM_LEDGER_F_DOMAIN)
 		d->ledger = l;
 	ck_tick(d);
@@ -412,10 +420,9 @@ int ck_op_ledger_adopt(struct call *c)
 		return -EPERM;
 	if (l->holder == c->session)
 		return 0;
-	/* Who has a description that no client uses could not go on with it. */
-	if (l->holder && l->holder->clients_n)
+	if (!is_orphaned(l))
 		return -EBUSY;
-	hold(l, c->session);
+	hold(c, l);
 	ck_tick(c->domain);
 	host_trace(ledger_adopt, c->domain, l);
 	return 0;
@@ -435,6 +442,25 @@ int ck_op_ledger_destroy(struct call *c)
 	return 0;
 }
 
+static void fill(const struct ledger *l, struct capkm_ledger_query *q)
+{
+	q->out_ledger = l->node.id;
+	q->out_holder = l->holder ? l->holder->id : 0;
+	q->out_parent = l->parent;
+	q->out_flags = l->flags;
+	q->out_on_limit = l->on_limit;
+	q->out_per_step = l->per_step;
+	q->out_cumulative = l->cumulative;
+	q->out_inherited = l->inherited;
+	q->out_step = l->step;
+	q->out_total = l->total;
+	q->out_steps = l->steps;
+	q->out_reserved = l->reserved;
+	q->out_refused = l->refused;
+	q->out_created_ns = l->created_ns;
+	memcpy(q->out_label, l->label, sizeof(q->out_label));
+}
+
 int ck_op_ledger_query(struct call *c)
 {
 	struct capkm_ledger_query *a = c->arg;
@@ -446,20 +472,57 @@ int ck_op_ledger_query(struct call *c)
 			ck_id_find(ledgers, a->ledger), struct ledger, node);
 	if (!l)
 		return -ENOENT;
-	a->out_ledger = l->node.id;
-	a->out_holder = l->holder ? l->holder->id : 0;
-	a->out_parent = l->parent;
-	a->out_flags = l->flags;
-	a->out_on_limit = l->on_limit;
-	a->out_per_step = l->per_step;
-	a->out_cumulative = l->cumulative;
-	a->out_inherited = l->inherited;
-	a->out_step = l->step;
-	a->out_total = l->total;
-	a->out_steps = l->steps;
-	a->out_reserved = l->reserved;
-	a->out_refused = l->refused;
-	a->out_created_ns = l->created_ns;
-	memcpy(a->out_label, l->label, sizeof(a->out_label));
+	fill(l, a);
 	return 0;
+}
+
+/* ---- without a session ---- */
+
+void ck_ledger_fill(const struct domain *d, const struct ledger *l,
+		    struct capkm_ledger_view *v)
+{
+	fill(l, &v->query);
+	v->limit = allowed(d);
+	v->charged = d->charged;
+	v->orphaned = is_orphaned(l);
+	v->pid = host_proc_pid(l->who.proc);
+	v->uid = host_uid_view(l->who.uid);
+	memcpy(v->comm, l->who.comm, sizeof(v->comm));
+}
+
+/* With the lock of @d. */
+static int del(struct domain *d, u64 id)
+{
+	struct ledger *l = id_entry(ck_id_find(&d->ledgers, id), struct ledger,
+				    node);
+
+	if (!l)
+		return -ENOENT;
+	if (!is_orphaned(l))
+		return -EBUSY;
+	free_ledger(d, l);
+	ck_tick(d);
+	return 0;
+}
+
+int capkm_ledger_del(u64 domain, u64 ledger, const struct capkm_caller *who)
+{
+	struct domain *d = ck_domain_find_for(domain, who);
+	bool unlist = false;
+	int err;
+
+	if (!d)
+		return -ENOENT;
+	err = ck_domain_readable(d, who) ? -EPERM : -ENOENT;
+	if (who->uid == d->uid || who->admin) {
+		host_lock(&d->lock);
+		err = del(d, ledger);
+		/* It may have been all that kept a domain that nobody uses. */
+		unlist = !err && ck_domain_idle(d);
+		host_unlock(&d->lock);
+	}
+	if (unlist)
+		ck_domain_unlist(d);
+	ck_domain_put(d);
+	return err;
 }
