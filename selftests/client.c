@@ -7,6 +7,7 @@
  *   client --hold      no test: a domain with a bit of everything, for capadm
  *   client --scene     no test: three domains that ail, for capadm
  *   client --bodies    no test: an orphan with a body, for capadm
+ *   client --budget DOMAIN [LEDGER]  no test: a run with a budget, or one that goes on with it
  *   client --hostile   no test: names and texts that would harm a terminal
  *   client --worker    no test: a worker that dies in mid-capture, for the operator's guide
  *   client --events N [--slow]  no test: a domain with so many events, for monitors
@@ -765,6 +766,7 @@ static void hold(void)
 	orphan = t_record(b, 4);
 	t_write(b, 4, C({ n.out_buffer, 3000, 3500 }));
 	t_kill(b);
+	t_charge(a, t_ledger(a, 0, 100, CAPKM_ON_LIMIT_FAIL), 3);
 	printf("%" PRIu64 " %" PRIu64 "\n", a->domain, orphan);
 	fflush(stdout);
 	rest();
@@ -882,11 +884,50 @@ static void bodies(void)
 }
 
 /*
+ * In a step of a run: of 1000 captures and 64 KiB of the host in all, 10 and 4 KiB of them
+ * in a step. With the ledger of a run that was killed, it is that run's next step. With
+ * domain 0, it is in one of its own.
+ */
+static void budget(u_int64_t domain, u_int64_t ledger)
+{
+	const struct capkm_usage each = { .captures = 4, .host_bytes = 1024 };
+	struct capkm_ledger_create c = {
+		.per_step = { .captures = 10, .host_bytes = 4096, .encoded_bytes = UINT64_MAX },
+		.cumulative = {
+			.captures = 1000, .host_bytes = 65536, .encoded_bytes = UINT64_MAX,
+		},
+		.on_limit = CAPKM_ON_LIMIT_SKIP, .label_uptr = t_ptr("decode"), .label_len = 6,
+	};
+	struct cl *a = t_client();
+
+	if (domain)
+		t_attach(a, domain);
+	else
+		domain = named_domain(a, "short", 0, 0);
+	if (ledger) {
+		if (t_adopt(a, ledger))
+			t_die("ledger %" PRIu64 " is not adopted", ledger);
+	} else {
+		T_OK(a, LEDGER_CREATE, &c);
+		ledger = c.out_ledger;
+	}
+	t_step(a, ledger);
+	for (int i = 0; i < 3; i++)
+		if (t_reserve(a, ledger, each).a.out_result !=
+		    (i < 2 ? CAPKM_CLEAN : CAPKM_SKIPPED))
+			t_die("charge %d of the step", i);
+	printf("%" PRIu64 " %" PRIu64 "\n", domain, ledger);
+	fflush(stdout);
+	rest();
+}
+
+/*
  * It clears the screen, sets the title, turns the text around, ends the line; with
  * controls of one byte, of two, and what is no UTF-8.
  */
 static void hostile(void)
 {
+	struct capkm_ledger_create l = { 0 };
 	struct cl *a;
 	u_int64_t domain, b;
 
@@ -897,6 +938,9 @@ static void hostile(void)
 	t_fail(a, 1, C({ b, 0, 100 }), "\033[31mred\r\n\033[1A\342\201\246\\x41");
 	t_record(a, 2);
 	t_write(a, 2, C({ b, 200, 300 }));
+	l.label_uptr = t_ptr("\033c\342\200\256\377");
+	l.label_len = 6;
+	T_OK(a, LEDGER_CREATE, &l);
 	printf("%" PRIu64 " %" PRIu64 "\n", domain, b);
 	fflush(stdout);
 	rest();
@@ -1126,6 +1170,8 @@ int main(int argc, char **argv)
 		scene();
 	if (!strcmp(what, "--bodies"))
 		bodies();
+	if (!strcmp(what, "--budget") && argc > 2)
+		budget(atoll(argv[2]), argc > 3 ? atoll(argv[3]) : 0);
 	if (!strcmp(what, "--hostile"))
 		hostile();
 	if (!strcmp(what, "--worker"))

@@ -112,7 +112,7 @@ static int find_window(const struct request *rq, struct targets *ts)
 {
 	struct query q = { .cmd = CAPKM_CMD_WINDOW_GET };
 	uint64_t domain, window;
-	int status = parse_window(rq, rq->argv[0], &domain, &window);
+	int status = parse_member(rq, "window", rq->argv[0], &domain, &window);
 
 	if (status)
 		return status;

@@ -67,6 +67,27 @@ static struct finding **user_limits(const struct ailment *a, const struct snapsh
 	return find_near(a, s, &s->users, last);
 }
 
+/* They come by domain. */
+static struct finding **orphaned_ledgers(const struct ailment *a, const struct snapshot *s,
+					 struct finding **last)
+{
+	const struct record *r = s->ledgers.first;
+
+	while (r) {
+		uint64_t id = r->number[CAPKM_A_LEDGER_DOMAIN], n = 0;
+		char *domain;
+
+		for (; r && r->number[CAPKM_A_LEDGER_DOMAIN] == id; r = r->next)
+			n += r->number[CAPKM_A_LEDGER_ORPHANED] != 0;
+		if (!n)
+			continue;
+		domain = snapshot_domain_text(s, id);
+		last = add(last, a, id, count_text(a, n, domain));
+		free(domain);
+	}
+	return last;
+}
+
 const struct ailment ailments[] = {
 	{
 		.key = "faulted",
@@ -122,6 +143,14 @@ const struct ailment ailments[] = {
 		.many = "failures of processes that have ended",
 		.why = "processes have ended with failures nobody else has seen",
 		.command = "capadm failures --reports",
+	}, {
+		.key = "ledgers",
+		.colour = COLOUR_WARN,
+		.find = orphaned_ledgers,
+		.one = "ledger that no process holds",
+		.many = "ledgers that no process holds",
+		.why = "budgets wait for a process of the owner's to go on; ledger rm removes one",
+		.command = "capadm ledgers --orphans",
 	}, {
 		.key = "defunct",
 		.colour = COLOUR_WARN,

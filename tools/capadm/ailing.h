@@ -35,7 +35,7 @@ struct ailment {
 /* The worst first; key NULL at the end. */
 extern const struct ailment ailments[];
 
-/* By ailment, then by domain. The snapshot has limits. */
+/* By ailment, then by domain. The snapshot has SNAPSHOT_HEALTH. */
 struct finding *find_ailments(const struct snapshot *s);
 void free_findings(struct finding *f);
 /* @options: health's */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What words of the command line mean. Each tells what would be right. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -87,16 +88,31 @@ int parse_uuid(const struct request *rq, const char *arg, uint8_t uuid[16])
 	return EXIT_OK;
 }
 
-int parse_window(const struct request *rq, const char *arg, uint64_t *domain, uint64_t *window)
+/* "DOMAIN/WINDOW" */
+static char *member_form(const char *what)
+{
+	char *form = format("DOMAIN/%s", what), *s;
+
+	for (s = strchr(form, '/'); *s; s++)
+		*s = toupper((unsigned char)*s);
+	return form;
+}
+
+int parse_member(const struct request *rq, const char *what, const char *arg, uint64_t *domain,
+		 uint64_t *id)
 {
 	const char *slash = strrchr(arg, '/');
 	char *name;
 	int status;
 
-	if (!slash)
-		return usage(rq, "%s is no window; right is DOMAIN/WINDOW, as capadm windows shows it",
-			     arg);
-	status = parse_id(rq, "window", slash + 1, window);
+	if (!slash) {
+		name = member_form(what);
+		status = usage(rq, "%s is no %s; right is %s, as capadm %ss shows it", arg, what,
+			       name, what);
+		free(name);
+		return status;
+	}
+	status = parse_id(rq, what, slash + 1, id);
 	if (status)
 		return status;
 	name = format("%.*s", (int)(slash - arg), arg);

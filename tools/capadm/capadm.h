@@ -5,8 +5,8 @@
  *	commands.c	the tables of commands and options
  *	main.c		the command line
  *	status.c domains.c sessions.c windows.c graphs.c buffers.c taint.c
- *	failures.c abandon.c limits.c manage.c version.c monitor.c top.c health.c
- *	metrics.c doctor.c completion.c
+ *	failures.c abandon.c ledgers.c limits.c manage.c version.c monitor.c top.c
+ *	health.c metrics.c doctor.c completion.c
  *			one command or group of commands each
  *	tree.c		failures as a tree
  *	doctor_*.c	what doctor looks at
@@ -35,6 +35,8 @@
 #include <json-c/json.h>
 #include <netlink/attr.h>
 #include <netlink/netlink.h>
+
+#include <linux/capkm.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof(*(a)))
 #define PRINTF(a, b) __attribute__((__format__(__printf__, a, b)))
@@ -123,6 +125,8 @@ int cmd_abandon(const struct request *rq);
 int cmd_sessions(const struct request *rq);
 int cmd_graphs(const struct request *rq);
 int cmd_taint(const struct request *rq);
+int cmd_ledgers(const struct request *rq);
+int cmd_ledger_rm(const struct request *rq);
 int cmd_domain_create(const struct request *rq);
 int cmd_domain_rm(const struct request *rq);
 int cmd_domain_limit(const struct request *rq);
@@ -152,9 +156,9 @@ int parse_number(const struct request *rq, const char *what, const char *arg, ui
 		 uint64_t *v);
 int parse_size(const struct request *rq, const char *what, const char *arg, uint64_t *v);
 int parse_uuid(const struct request *rq, const char *arg, uint8_t uuid[16]);
-/* DOMAIN/WINDOW */
-int parse_window(const struct request *rq, const char *arg, uint64_t *domain,
-		 uint64_t *window);
+/* DOMAIN/WINDOW, where @what is a window; the command that lists them is its plural. */
+int parse_member(const struct request *rq, const char *what, const char *arg, uint64_t *domain,
+		 uint64_t *id);
 
 /* ---- record.c ---- */
 
@@ -197,6 +201,10 @@ char *failure_json_line(struct json_object *f);
 /* As a tree or for Graphviz. (tree.c) */
 struct query;
 int show_failures(const struct request *rq, const struct query *q, const char *what);
+
+extern const char *const axis_names[];		/* ledgers.c, by enum capkm_axis */
+/* What a nest says of each axis; false: it is not there. (ledgers.c) */
+bool get_usage(struct nlattr *nest, uint64_t usage[CAPKM_AXIS_ENCODED + 1]);
 
 /* "3/17", as a window is named on the command line. (windows.c) */
 char *window_name(struct nlattr **attrs);

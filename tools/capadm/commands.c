@@ -64,6 +64,20 @@ const struct command commands[] = {
 		.run = cmd_graphs,
 		.max_args = 1,
 	}, {
+		.name = "ledgers",
+		.args = "[DOMAIN]",
+		.help = "list budgets of observation, and what is used of them",
+		.run = cmd_ledgers,
+		.options = TAKES(ORPHANS),
+		.max_args = 1,
+	}, {
+		.name = "ledger rm",
+		.args = "DOMAIN/LEDGER",
+		.help = "remove a ledger that no process holds",
+		.run = cmd_ledger_rm,
+		.min_args = 1,
+		.max_args = 1,
+	}, {
 		.name = "device-fault",
 		.args = "UUID",
 		.help = "declare a device lost, for all that use it",
@@ -149,7 +163,7 @@ const struct command commands[] = {
 
 const struct option options[OPT_N] = {
 	[OPT_HISTORY]	= { "history", NULL, "the closed windows that the domain remembers" },
-	[OPT_ORPHANS]	= { "orphans", NULL, "only windows whose process has ended" },
+	[OPT_ORPHANS]	= { "orphans", NULL, "only those whose process has ended" },
 	[OPT_REPORTS]	= { "reports", NULL,
 			    "the failures kept as text after their process ended" },
 	[OPT_TREE]	= { "tree", NULL, "each with what it has spoilt, and by which way" },

@@ -89,15 +89,36 @@ static bool same_group(const struct command *a, const struct command *b)
 
 typedef void (*word_fn)(const char *word, size_t len, const char *help);
 
+/* "create, rm, limit": two groups that are described alike would be one to a zsh. */
+static char *group_help(const struct command *member)
+{
+	size_t len = first_word(member->name) + 1;
+	char *all = format("%s", ""), *more;
+	const struct command *c;
+
+	for (c = commands; c->name; c++) {
+		if (c->hidden || !same_group(c, member))
+			continue;
+		more = format("%s%s%s", all, *all ? ", " : "", c->name + len);
+		free(all);
+		all = more;
+	}
+	return all;
+}
+
 /* The words that may come first. */
 static void each_first_word(word_fn fn)
 {
 	const struct command *c;
+	char *help;
 
-	for (c = commands; c->name; c++)
-		if (!c->hidden && is_first_of_group(c))
-			fn(c->name, first_word(c->name),
-			   is_in_group(c) ? "a group of commands" : c->help);
+	for (c = commands; c->name; c++) {
+		if (c->hidden || !is_first_of_group(c))
+			continue;
+		help = is_in_group(c) ? group_help(c) : format("%s", c->help);
+		fn(c->name, first_word(c->name), help);
+		free(help);
+	}
 }
 
 /* The words that may come second, after the first of @member. */

@@ -137,7 +137,7 @@ static void check_domains(struct doctor *d)
 	if (!d->authority.loaded && d->authority.err)
 		return;
 	quiet.error = &why;
-	if (snapshot_take(&quiet, &s, 0, SNAPSHOT_LIMITS)) {
+	if (snapshot_take(&quiet, &s, 0, SNAPSHOT_HEALTH)) {
 		found(d, WRONG, why, format("capadm version"));
 		return;
 	}

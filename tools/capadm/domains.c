@@ -40,6 +40,7 @@ const struct field domain_fields[] = {
 	{ CAPKM_A_DOMAIN_CLIENTS,	FIELD_NUMBER,	"clients" },
 	{ CAPKM_A_DOMAIN_FAULTED,	FIELD_NUMBER,	"faulted" },
 	{ CAPKM_A_DOMAIN_UNCONFIRMED,	FIELD_NUMBER,	"unconfirmed" },
+	{ CAPKM_A_DOMAIN_LEDGERS,	FIELD_NUMBER,	"ledgers" },
 	{ CAPKM_A_DOMAIN_CREATED_NS,	FIELD_NUMBER,	"created_ns" },
 	{ CAPKM_A_DOMAIN_DEFUNCT_NS,	FIELD_NUMBER,	"defunct_ns" },
 	{}

@@ -72,7 +72,7 @@ static int look(const struct request *rq, struct snapshot *s, char **why)
 	quiet.error = why;
 	if (rq->argc)
 		status = find_domain(&quiet, rq->argv[0], &domain);
-	return status ? status : snapshot_take(&quiet, s, domain, SNAPSHOT_LIMITS);
+	return status ? status : snapshot_take(&quiet, s, domain, SNAPSHOT_HEALTH);
 }
 
 /* EXIT_OK, or UNKNOWN if the question was wrong. */

@@ -172,6 +172,10 @@ static int set_limit(const struct request *rq, uint32_t limit)
 	free(what);
 	if (status)
 		return status;
+	if (!rq->json && value == UINT64_MAX) {
+		printf("domain %" PRIu64 " has no limit of %s\n", domain, limit_names[limit]);
+		return EXIT_OK;
+	}
 	if (!rq->json) {
 		printf("domain %" PRIu64 " may have %" PRIu64 " %s\n", domain, value,
 		       limit_names[limit]);

@@ -38,6 +38,7 @@ static const struct metric {
 	{ "domain_ranges", GAUGE, CAPKM_A_DOMAIN_CLAIMS, "Ranges kept for all buffers." },
 	{ "domain_unconfirmed_ranges", GAUGE, CAPKM_A_DOMAIN_UNCONFIRMED,
 	  "Ranges that are not confirmed." },
+	{ "domain_ledgers", GAUGE, CAPKM_A_DOMAIN_LEDGERS, "Ledgers." },
 	{ "domain_faulted_devices", GAUGE, CAPKM_A_DOMAIN_FAULTED,
 	  "Contexts on devices that have faulted and are not renewed." },
 	{ "domain_reports", GAUGE, CAPKM_A_DOMAIN_REPORTS,
@@ -74,6 +75,23 @@ static const struct metric session_metrics[] = {
 	  "Events that were overwritten before the session read them." },
 };
 
+static const struct metric ledger_metrics[] = {
+	{ "ledger_steps", COUNTER, CAPKM_A_LEDGER_STEPS, "Steps that have begun." },
+	{ "ledger_reservations", COUNTER, CAPKM_A_LEDGER_RESERVED,
+	  "Reservations that were charged." },
+	{ "ledger_refusals", COUNTER, CAPKM_A_LEDGER_REFUSED,
+	  "Reservations that did not fit, and were refused or skipped." },
+	{ "ledger_orphaned", GAUGE, CAPKM_A_LEDGER_ORPHANED,
+	  "Whether no living process holds it." },
+};
+
+/* Of each axis; what is none has no sample. */
+static const struct metric usage_metrics[] = {
+	{ "ledger_used", GAUGE, CAPKM_A_LEDGER_TOTAL, "What it was charged with in all." },
+	{ "ledger_limit", GAUGE, CAPKM_A_LEDGER_CUMULATIVE,
+	  "So much it may be charged with in all." },
+};
+
 static const struct metric degraded = {
 	"degraded", GAUGE, 0, "Whether capadm health says so."
 };
@@ -83,6 +101,7 @@ static const struct metric ailing = {
 static const struct metric up = { "up", GAUGE, 0, "Whether the module answers." };
 static const struct metric build = { "build", INFO, 0, "The module that answers." };
 static const struct metric domain_info = { "domain", INFO, 0, "Name and owner of a domain." };
+static const struct metric ledger_info = { "ledger", INFO, 0, "Label of a ledger." };
 
 /* OLD, of Prometheus, has no info, unit or end. */
 enum dialect { OPENMETRICS, OLD, JSON };
@@ -270,6 +289,12 @@ static void user_labels(struct labels *l, const struct record *r)
 	add_limit(l, r);
 }
 
+static void ledger_labels(struct labels *l, const struct record *r)
+{
+	add_number(l, "domain", r, CAPKM_A_LEDGER_DOMAIN);
+	add_number(l, "ledger", r, CAPKM_A_LEDGER_ID);
+}
+
 static void domain_info_labels(struct labels *l, const struct record *r)
 {
 	uint64_t state = r->number[CAPKM_A_DOMAIN_STATE];
@@ -293,6 +318,51 @@ static void print_domain_infos(const struct output *o, const struct snapshot *s)
 
 		domain_info_labels(&l, r);
 		print_sample(o, &domain_info, &l, 1);
+	}
+}
+
+static void print_ledger_infos(const struct output *o, const struct snapshot *s)
+{
+	const struct record *r;
+
+	begin_family(o, &ledger_info);
+	for (r = s->ledgers.first; r; r = r->next) {
+		struct labels l = {};
+
+		ledger_labels(&l, r);
+		add_label(&l, "label", format("%s", r->text));
+		print_sample(o, &ledger_info, &l, 1);
+	}
+}
+
+static void print_axes(const struct output *o, const struct metric *m, const struct record *r)
+{
+	uint64_t usage[CAPKM_AXIS_ENCODED + 1];
+	struct nlattr *attrs[ATTR_MAX + 1];
+	unsigned int axis;
+
+	if (!snapshot_attrs(r, attrs) || !get_usage(attrs[m->attr], usage))
+		return;
+	for (axis = CAPKM_AXIS_CAPTURES; axis <= CAPKM_AXIS_ENCODED; axis++) {
+		struct labels l = {};
+
+		if (m->attr == CAPKM_A_LEDGER_CUMULATIVE && usage[axis] == UINT64_MAX)
+			continue;
+		ledger_labels(&l, r);
+		add_label(&l, "axis", format("%s", axis_names[axis]));
+		print_sample(o, m, &l, usage[axis]);
+	}
+}
+
+static void print_usage(const struct output *o, const struct snapshot *s)
+{
+	const struct record *r;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(usage_metrics); i++) {
+		begin_family(o, &usage_metrics[i]);
+		for (r = s->ledgers.first; r; r = r->next)
+			print_axes(o, &usage_metrics[i], r);
 	}
 }
 
@@ -345,6 +415,10 @@ static void print_snapshot(const struct output *o, const struct snapshot *s)
 		       domain_labels);
 	print_families(o, session_metrics, ARRAY_SIZE(session_metrics), &s->sessions,
 		       session_labels);
+	print_ledger_infos(o, s);
+	print_families(o, ledger_metrics, ARRAY_SIZE(ledger_metrics), &s->ledgers,
+		       ledger_labels);
+	print_usage(o, s);
 	print_families(o, limit_metrics, ARRAY_SIZE(limit_metrics), &s->limits, limit_labels);
 	print_families(o, user_metrics, ARRAY_SIZE(user_metrics), &s->users, user_labels);
 }
@@ -358,7 +432,7 @@ static int print_all(const struct request *rq, const struct output *o)
 
 	authority_ask(&a);
 	if (!a.why)
-		status = snapshot_take(rq, &s, 0, SNAPSHOT_SESSIONS | SNAPSHOT_LIMITS);
+		status = snapshot_take(rq, &s, 0, SNAPSHOT_SESSIONS | SNAPSHOT_HEALTH);
 	if (status)
 		return status;
 	print_up(o, !a.why);

@@ -43,15 +43,6 @@ static const char *const type_names[] = {
 		  1u << CAPKM_EVENT_FAILURE_MINTED | \
 		  1u << CAPKM_EVENT_LEDGER_REFUSED)
 
-static const char *const axis_names[] = {
-	[CAPKM_AXIS_NONE]	= "",
-	[CAPKM_AXIS_CAPTURES]	= "captures",
-	[CAPKM_AXIS_RETAINED]	= "retention",
-	[CAPKM_AXIS_HOST]	= "host",
-	[CAPKM_AXIS_ENCODED]	= "encoded",
-	NULL
-};
-
 static const char *const bound_names[] = {
 	[CAPKM_BOUND_NONE]	= "",
 	[CAPKM_BOUND_STEP]	= "step",

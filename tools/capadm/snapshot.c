@@ -38,6 +38,12 @@ static const struct source {
 		.what = SNAPSHOT_LIMITS,
 		.cmd = CAPKM_CMD_LIMIT_GET,
 		.flag_attr = CAPKM_A_LIMIT_USERS,
+	}, {
+		.records = offsetof(struct snapshot, ledgers),
+		.what = SNAPSHOT_LEDGERS,
+		.cmd = CAPKM_CMD_LEDGER_GET,
+		.domain_attr = CAPKM_A_LEDGER_DOMAIN,
+		.text_attr = CAPKM_A_LEDGER_LABEL,
 	},
 };
 

@@ -13,7 +13,7 @@ struct record {
 	struct record *next;
 	bool has[ATTR_MAX + 1];
 	uint64_t number[ATTR_MAX + 1];
-	char *text;		/* name of the domain, process or limit, as it came, or "" */
+	char *text;		/* name of the domain, process or limit, label, as it came, or "" */
 	struct nlattr *all;	/* as attrs[0] of a record has it */
 	bool near;		/* a limit of which calls will soon be refused */
 };
@@ -24,12 +24,15 @@ struct records {
 };
 
 struct snapshot {
-	struct records domains, sessions, limits, users;
+	struct records domains, sessions, limits, users, ledgers;
 };
 
 enum {
 	SNAPSHOT_SESSIONS	= 1 << 0,
 	SNAPSHOT_LIMITS		= 1 << 1,
+	SNAPSHOT_LEDGERS	= 1 << 2,
+	/* What ailing.c judges by. */
+	SNAPSHOT_HEALTH		= SNAPSHOT_LIMITS | SNAPSHOT_LEDGERS,
 };
 
 /* @domain: id, or 0 for all that the user may read; @what: SNAPSHOT_* */

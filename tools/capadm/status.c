@@ -285,7 +285,7 @@ static int ask_all(struct status *s)
 	int status;
 
 	ask_u32(&windows, CAPKM_A_WINDOW_STATE, CAPKM_WINDOW_ORPHANED);
-	status = snapshot_take(s->rq, &s->snapshot, 0, SNAPSHOT_LIMITS);
+	status = snapshot_take(s->rq, &s->snapshot, 0, SNAPSHOT_HEALTH);
 	if (!status)
 		status = kernel_dump(s->rq, &windows, "read the windows", add_orphan, s);
 	if (!status)

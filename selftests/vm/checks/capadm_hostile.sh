@@ -27,7 +27,7 @@ read -r domain buffer <"$tmp/held"
 name=$(printf -- '-\342\200\256\302\2332J\303\251')
 
 for command in status domains sessions 'sessions --clients' windows failures \
-	'failures --tree' 'failures --dot' buffers "taint $domain $buffer" graphs \
+	'failures --tree' 'failures --dot' buffers "taint $domain $buffer" graphs ledgers \
 	'domain limit' 'top --count 1 --interval 0.1' 'health --failures' doctor \
 	'abandon --dry-run --pid 1'; do
 	for json in '' --json; do

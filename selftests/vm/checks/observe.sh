@@ -95,6 +95,7 @@ has '^capkm_ailments\{health="reports"\} 1$'
 has "^capkm_domain_failures\\{domain=\"$domain\"\\} [1-9]"
 has "^capkm_session_scopes_total\\{domain=\"$domain\""
 has "^capkm_domain_limit\\{domain=\"$domain\",limit=\"ranges\"\\} 16777216\$"
+has "^capkm_ledger_used\\{domain=\"$domain\",ledger=\"1\",axis=\"encoded\"\\} 3\$"
 [ "$(tail -n 1 "$tmp/out")" = '# EOF' ] || no "it ends with EOF"
 cp "$tmp/out" /run/metrics.txt
 run 0 capadm metrics --textfile "$tmp/capkm.prom"
