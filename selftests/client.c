@@ -883,39 +883,52 @@ static void bodies(void)
 	rest();
 }
 
-/*
- * In a step of a run: of 1000 captures and 64 KiB of the host in all, 10 and 4 KiB of them
- * in a step. With the ledger of a run that was killed, it is that run's next step. With
- * domain 0, it is in one of its own.
- */
-static void budget(u_int64_t domain, u_int64_t ledger)
+/* What a run may observe: 1000 captures and 64 MiB of the host, 10 and 4 MiB in a step. */
+static u_int64_t new_budget(struct cl *cl)
 {
-	const struct capkm_usage each = { .captures = 4, .host_bytes = 1024 };
 	struct capkm_ledger_create c = {
-		.per_step = { .captures = 10, .host_bytes = 4096, .encoded_bytes = UINT64_MAX },
+		.per_step = {
+			.captures = 10, .host_bytes = 4 << 20, .encoded_bytes = UINT64_MAX,
+		},
 		.cumulative = {
-			.captures = 1000, .host_bytes = 65536, .encoded_bytes = UINT64_MAX,
+			.captures = 1000, .host_bytes = 64 << 20, .encoded_bytes = UINT64_MAX,
 		},
 		.on_limit = CAPKM_ON_LIMIT_SKIP, .label_uptr = t_ptr("decode"), .label_len = 6,
 	};
+
+	T_OK(cl, LEDGER_CREATE, &c);
+	return c.out_ledger;
+}
+
+/* In its next step it wants three times 4 captures and 1 MiB, of which two fit. */
+static void observe_step(struct cl *cl, u_int64_t ledger)
+{
+	const struct capkm_usage each = { .captures = 4, .host_bytes = 1 << 20 };
+
+	t_step(cl, ledger);
+	for (int i = 0; i < 3; i++)
+		if (t_reserve(cl, ledger, each).a.out_result !=
+		    (i < 2 ? CAPKM_CLEAN : CAPKM_SKIPPED))
+			t_die("charge %d of the step", i);
+}
+
+/*
+ * A run in its first step; with the ledger of one that was killed, that run in its next
+ * step; with domain 0, in a domain of its own.
+ */
+static void budget(u_int64_t domain, u_int64_t ledger)
+{
 	struct cl *a = t_client();
 
 	if (domain)
 		t_attach(a, domain);
 	else
 		domain = named_domain(a, "short", 0, 0);
-	if (ledger) {
-		if (t_adopt(a, ledger))
-			t_die("ledger %" PRIu64 " is not adopted", ledger);
-	} else {
-		T_OK(a, LEDGER_CREATE, &c);
-		ledger = c.out_ledger;
-	}
-	t_step(a, ledger);
-	for (int i = 0; i < 3; i++)
-		if (t_reserve(a, ledger, each).a.out_result !=
-		    (i < 2 ? CAPKM_CLEAN : CAPKM_SKIPPED))
-			t_die("charge %d of the step", i);
+	if (!ledger)
+		ledger = new_budget(a);
+	else if (t_adopt(a, ledger))
+		t_die("ledger %" PRIu64 " is not adopted", ledger);
+	observe_step(a, ledger);
 	printf("%" PRIu64 " %" PRIu64 "\n", domain, ledger);
 	fflush(stdout);
 	rest();
@@ -1040,18 +1053,33 @@ static void killed_in_capture(struct cl *cl, struct cl *engine, const u_int64_t 
 }
 
 /* Beside it a domain that is well, and records: it is to be left alone. */
-static void start_trainer(void)
+static u_int64_t start_trainer(void)
 {
 	struct cl *cl = named_process("trainer");
+	u_int64_t domain = named_domain(cl, "training", 0, 0);
 
-	named_domain(cl, "training", 0, 0);
 	t_record(cl, CARD | 3);
 	t_write(cl, CARD | 3, C({ labelled(cl, "gradients"), 0, 4096 }));
+	return domain;
+}
+
+/* Somebody wants to see what the trainer computes, and is killed in the third step. */
+static void killed_in_step(u_int64_t domain)
+{
+	struct cl *cl = named_process("probe");
+	u_int64_t ledger;
+
+	t_attach(cl, domain);
+	ledger = new_budget(cl);
+	for (int i = 0; i < 3; i++)
+		observe_step(cl, ledger);
+	step_done();
+	t_kill(cl);
 }
 
 static void worker(void)
 {
-	u_int64_t domain, b[SHARED];
+	u_int64_t domain, training, b[SHARED];
 	struct cl *engine, *cl;
 
 	prctl(PR_SET_NAME, "engine");
@@ -1070,7 +1098,7 @@ static void worker(void)
 	}
 	t_write(engine, CARD | 1, C({ b[WEIGHTS], 0, shared_buffers[WEIGHTS].bytes }));
 	cl = start_worker(domain, b);
-	start_trainer();
+	training = start_trainer();
 	does(cl, 7, "prefill", b, WEIGHTS, KV_CACHE);
 	replay_step(cl, 7, record_step(cl, 7, b));
 	does(engine, 1, "sample", b, LOGITS, TOKENS);
@@ -1088,6 +1116,9 @@ static void worker(void)
 	step_done();
 
 	killed_in_capture(cl, engine, b);
+	step_done();
+
+	killed_in_step(training);
 	step_done();
 }
 

@@ -50,7 +50,7 @@ complains '^capadm: no domain is named -\\xe2\\x80\\xae\\xc2\\x9b2J\\xc3\\xa9x;'
 table failures "$domain"
 has '^    \\x1b\[31mred\\x0d\\x0a\\x1b\[1A\\xe2\\x81\\xa6\\x5cx41$'
 table domains
-has ' -\\xe2\\x80\\xae\\xc[^ ]*\.\.\.$'
+has ' -\\xe2\\x80[^ ]*\.\.\.$'
 json failures failures
 has '"text": "\\u001b\[31mred\\r\\n\\u001b\[1A\\u2066\\\\x41"'
 json buffers buffers

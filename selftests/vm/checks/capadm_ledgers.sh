@@ -67,7 +67,7 @@ table domain create --mode 0604 budget
 domain=$(capadm --json domains | sed -n 's/^ *"id": *\([0-9]*\),*$/\1/p' | tail -n 1)
 table ledgers budget
 lacks "^ *$domain/"
-table domain limit budget ledger_host 3000
+table domain limit budget ledger_host 3000000
 capadm monitor --count 1 budget >"$tmp/events" &
 monitor=$!
 sleep 1
@@ -81,10 +81,10 @@ has '^LEDGER +STATE +ON LIMIT +STEPS +CHARGES +REFUSED +CREATED +PID +COMMAND +L
 has "^ *$domain/$ledger +held +skip +1 +2 +1 .* $holder +client +decode\$"
 has '^    captures  step 8 of 10 \(80%\); total 8 of 1000 \(0%\)$'
 has '^    retention step 0B of 0B \(100%\); total 0B of 0B \(100%\)$'
-has '^    host      step 2\.0K of 4\.0K \(50%\); total 2\.0K of 64\.0K \(3%\); domain 2\.0K of 2\.9K \(68%\)$'
+has '^    host      step 2\.0M of 4\.0M \(50%\); total 2\.0M of 64\.0M \(3%\); domain 2\.0M of 2\.9M \(69%\)$'
 has '^    encoded   step 0B, no limit; total 0B, no limit$'
 table --bytes ledgers
-has '^    host      step 2048 of 4096 \(50%\); .*; domain 2048 of 3000 \(68%\)$'
+has '^    host      step 2097152 of 4194304 \(50%\); total 2097152 of 67108864 \(3%\)'
 table ledgers --orphans
 lacks "^ *$domain/$ledger "
 json ledgers ledgers budget
@@ -126,11 +126,11 @@ run 0 capadm metrics
 has "^capkm_ledger_info\\{domain=\"$domain\",ledger=\"$ledger\",label=\"decode\"\\} 1\$"
 has "^capkm_ledger_orphaned\\{domain=\"$domain\",ledger=\"$ledger\"\\} 1\$"
 has "^capkm_ledger_refusals_total\\{domain=\"$domain\",ledger=\"$ledger\"\\} 1\$"
-has "^capkm_ledger_used\\{domain=\"$domain\",ledger=\"$ledger\",axis=\"host\"\\} 2048\$"
+has "^capkm_ledger_used\\{domain=\"$domain\",ledger=\"$ledger\",axis=\"host\"\\} 2097152\$"
 has "^capkm_ledger_limit\\{domain=\"$domain\",ledger=\"$ledger\",axis=\"captures\"\\} 1000\$"
-lacks '^capkm_ledger_limit\{.*axis="encoded"'
+lacks "^capkm_ledger_limit\\{domain=\"$domain\",.*axis=\"encoded\""
 has "^capkm_domain_ledgers\\{domain=\"$domain\"\\} 1\$"
-has "^capkm_domain_limit_used\\{domain=\"$domain\",limit=\"ledger_host\"\\} 2048\$"
+has "^capkm_domain_limit_used\\{domain=\"$domain\",limit=\"ledger_host\"\\} 2097152\$"
 has '^capkm_ailments\{health="ledgers"\} [1-9]'
 
 # ---- another process goes on with it
@@ -143,7 +143,7 @@ run_budget "$ledger"
 table ledgers budget
 has "^ *$domain/$ledger +held +skip +2 +4 +2 .* $holder +client +decode\$"
 has '^    captures  step 8 of 10 \(80%\); total 16 of 1000 \(1%\)$'
-has '^    host      step 2\.0K of 4\.0K \(50%\); total 4\.0K of 64\.0K \(6%\)$'
+has '^    host      step 2\.0M of 4\.0M \(50%\); total 4\.0M of 64\.0M \(6%\)$'
 kill_run
 
 # ---- nobody does any more
@@ -158,12 +158,12 @@ capadm status >"$tmp/out"
 has "^ *$domain +root +ok "
 # A new ledger is no new budget.
 table domain limit budget ledger_host
-has "^ *$domain +- +ledger_host +none +4096 +-\$"
-table domain limit budget ledger_host 5000
+has "^ *$domain +- +ledger_host +none +4194304 +-\$"
+table domain limit budget ledger_host 5000000
 run_budget_fails() {
 	/selftests/programs/client --budget "$domain" >"$tmp/held" 2>&1
 }
-run_budget_fails && no "two charges of 1024 do not fit"
+run_budget_fails && no "two charges of 1 MiB do not fit"
 table domain rm --force budget
 
 # ---- a domain that is not persistent keeps its ledgers for a while, to be looked at

@@ -68,6 +68,8 @@ stage() {
 	case $1 in
 	killed | killed-again) step 829 ;;
 	restarted) step 901 ;;
+	observing) step 953 ;;
+	observer-killed) step 969 ;;
 	*)
 		echo "the scene has no step $1" >&2
 		exit 1 ;;
