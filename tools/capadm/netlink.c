@@ -170,6 +170,8 @@ static const char *explain(int err)
 	switch (err) {
 	case ENOENT:
 		return "there is none that you may see; capadm domains lists those that there are";
+	case EOPNOTSUPP:
+		return "the module does not know that, it is older; see capadm doctor";
 	default:
 		return strerror(err);
 	}
