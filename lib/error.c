@@ -191,9 +191,6 @@ static const struct meaning general[] = {
 	{ 0, ECANCELED, "the domain was destroyed, or this client has ended" },
 };
 
-const char capkm_inherited_words[] =
-	"the handle was inherited through fork and belongs to the parent; open one in this process or, on the kernel, capkm_join()";
-
 /* Where the struct of an operation says which limit it is. */
 #define LIMIT(NR, name) [CAPKM_NR_##NR] = offsetof(struct capkm_##name, out_limit)
 static const uint16_t limits[] = {

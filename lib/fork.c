@@ -10,6 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+const char capkm_inherited_words[] =
+	"the handle was inherited through fork and belongs to the parent; open one in this process or, on the kernel, capkm_join()";
+
 static uint64_t fallback;
 static uint64_t *word = &fallback;
 static uint64_t last;

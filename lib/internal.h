@@ -37,6 +37,8 @@ static inline uint64_t uptr(const void *p)
 
 /* fork.c */
 
+/* What is said of a handle that was inherited. */
+extern const char capkm_inherited_words[];
 bool capkm_inherited(const struct capkm *c);
 /* -ECANCELED, and @err filled, if it is. */
 int capkm_not_inherited(const struct capkm *c, const char *call,
@@ -89,8 +91,6 @@ struct text {
 
 /* Name of an operation as its messages begin. */
 const char *capkm_op_name(unsigned int nr);
-/* What is said of a handle that was inherited. */
-extern const char capkm_inherited_words[];
 /* What an errno means for an operation; @arg is its struct, or NULL. */
 void capkm_means(struct text *t, const struct capkm *c, unsigned int nr, int rc,
 		 const void *arg);

@@ -2272,6 +2272,9 @@ TEST_F(intervene, t175_resumed)
 		REFUSED(-EOPNOTSUPP, capkm_intervene_resume(self->c, read, self->d, &b, &o, &s, &err));
 	}
 	ASSERT_EQ(NOTHING, s);
+	capkm_observe_keep(self->s);
+	capkm_observe_close(self->s);
+	self->s = NULL;
 	OK(capkm_intervene_resume(self->c, read, self->d, &self->b, &o, &s, &err));
 	OK(capkm_observe_begin_step(s, CAPKM_DECODE, capkm_observe_checkpoint_next(read), &err));
 	OK(capkm_observe_tensor(s, "block.output", &row, &err));

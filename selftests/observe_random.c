@@ -112,7 +112,7 @@ static int b_estimate(void *context, const struct capkm_observe_geometry *g,
 {
 	struct world *w = context;
 
-	*usage = (struct capkm_usage){ 1, 100 + give(g), 50, 512 + 42 + 32 * give(g) };
+	*usage = (struct capkm_usage){ 1, 100 + give(g), 70, 512 + 42 + 32 * give(g) };
 	snprintf(why, size, "so it is");
 	return w->manner == NO_ESTIMATE ? -EOPNOTSUPP : 0;
 }
@@ -208,7 +208,7 @@ static int m_observe(struct world *w, unsigned int i, u_int64_t rows)
 	struct m_record *r = &w->r[i];
 	const u_int64_t expected = w->phase ? 1 : 3, n = rows * 4;
 	const u_int64_t some = s->preview && s->most < n ? s->most : n;
-	const struct usage cost = { { 1, 100 + some, 50, 512 + 42 + 32 * some } };
+	const struct usage cost = { { 1, 100 + some, 70, 512 + 42 + 32 * some } };
 
 	if (r->state == M_SKIPPED)
 		return 0;

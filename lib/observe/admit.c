@@ -68,12 +68,17 @@ static int find_point(struct admission *a)
 	uint32_t i;
 
 	for (i = 0; i < c->points_len; i++)
-		if (!strcmp(c->points[i].path, a->selection->path)) {
-			a->point = &c->points[i];
-			return 0;
-		}
-	return fault(a->f, -ENOENT, "there is no point '%.120s' in the catalog",
-		     a->selection->path);
+		if (!strcmp(c->points[i].path, a->selection->path))
+			break;
+	if (i == c->points_len)
+		return fault(a->f, -ENOENT, "there is no point '%.120s' in the catalog",
+			     a->selection->path);
+	a->point = &c->points[i];
+	if (a->point->axes_len > CAPKM_OBSERVE_RANK)
+		return fault(a->f, -EOPNOTSUPP, "the point '%.60s' has %" PRIu32 " axes; at most %u are supported",
+			     a->point->path, a->point->axes_len,
+			     CAPKM_OBSERVE_RANK);
+	return 0;
 }
 
 static int check_transform(const struct admission *a)
@@ -248,10 +253,6 @@ static int check_geometry(const struct admission *a)
 	uint32_t phase;
 	int rc;
 
-	if (a->point->axes_len > CAPKM_OBSERVE_RANK)
-		return fault(a->f, -EOPNOTSUPP, "the point '%.60s' has %" PRIu32 " axes; at most %u are supported",
-			     a->point->path, a->point->axes_len,
-			     CAPKM_OBSERVE_RANK);
 	for (phase = CAPKM_PREFILL; phase <= CAPKM_DECODE; phase++) {
 		rc = schedule_count(s, phase, 0, a->request->max_predictions,
 				    &count, &last, a->f);
@@ -350,9 +351,11 @@ int admit(const struct capkm_observe_plan *plan,
 	void *copy = NULL;
 	int rc;
 
-	rc = encode_check(&type_plan, plan, "the plan", f);
+	rc = encode_check(&type_plan, plan, CAPKM_OBSERVE_JSON,
+			  "the plan", f);
 	if (!rc)
-		rc = encode_check(&type_discovery, discovery, "the discovery", f);
+		rc = encode_check(&type_discovery, discovery, SIZE_MAX,
+				  "the discovery", f);
 	if (rc)
 		return rc;
 	points = calloc((size_t)plan->selections_len + 1, sizeof(*points));

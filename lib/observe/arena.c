@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK		4096u
-
 struct chunk {
 	struct chunk *before;
 	size_t used;
@@ -14,24 +12,56 @@ struct chunk {
 	max_align_t data[];
 };
 
+/*
+ * Small, for what is in it is charged to somebody: of one that is begun at most a
+ * quarter is left over.
+ */
+#define CHUNK		(512u - sizeof(struct chunk))
+
+static struct chunk *chunk_new(size_t size)
+{
+	struct chunk *chunk = size <= SIZE_MAX - sizeof(*chunk) ?
+			      calloc(1, sizeof(*chunk) + size) : NULL;
+
+	if (chunk)
+		chunk->size = size;
+	return chunk;
+}
+
+/* What is large has a chunk of its own, behind the one that is filled. */
+static void *alloc_large(struct arena *arena, size_t bytes)
+{
+	struct chunk *head = arena->chunks, *chunk = chunk_new(bytes);
+
+	if (!chunk)
+		return NULL;
+	chunk->used = bytes;
+	if (head) {
+		chunk->before = head->before;
+		head->before = chunk;
+	} else {
+		arena->chunks = chunk;
+	}
+	return chunk->data;
+}
+
 void *arena_alloc(struct arena *arena, size_t n, size_t size)
 {
+	const size_t align = _Alignof(max_align_t);
 	struct chunk *chunk = arena->chunks;
-	size_t bytes, room;
+	size_t bytes;
 	void *p;
 
-	if (__builtin_mul_overflow(n, size, &bytes) ||
-	    bytes > SIZE_MAX - sizeof(*chunk) - _Alignof(max_align_t))
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - align)
 		return NULL;
 	/* An empty list is not NULL, which may mean something. */
-	bytes = bytes ? bytes : 1;
-	bytes = (bytes + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+	bytes = bytes ? (bytes + align - 1) & ~(align - 1) : align;
+	if (bytes > CHUNK / 4)
+		return alloc_large(arena, bytes);
 	if (!chunk || chunk->size - chunk->used < bytes) {
-		room = bytes > CHUNK ? bytes : CHUNK;
-		chunk = calloc(1, sizeof(*chunk) + room);
+		chunk = chunk_new(CHUNK);
 		if (!chunk)
 			return NULL;
-		chunk->size = room;
 		chunk->before = arena->chunks;
 		arena->chunks = chunk;
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Calls of a backend, and what its errors mean. */
-#include "observe.h"
+#include "backend.h"
+#include "intervene.h"
 
 #define WHY		256
 
@@ -10,8 +11,10 @@ static int is_typed(int rc)
 	       rc == -EBUSY || rc == -ESTALE;
 }
 
-static int told_of(struct fault *f, int rc, const char *what, const char *why)
+/* @why has WHY bytes, which a backend may have filled to the last. */
+static int told_of(struct fault *f, int rc, const char *what, char *why)
 {
+	why[WHY - 1] = '\0';
 	if (!rc)
 		return 0;
 	if (is_typed(rc))
@@ -19,7 +22,7 @@ static int told_of(struct fault *f, int rc, const char *what, const char *why)
 	return fault(f, -EIO, "native %s failed: %s", what, why);
 }
 
-static int told(struct fault *f, int rc, const char *why)
+static int told(struct fault *f, int rc, char *why)
 {
 	return told_of(f, rc, "capture", why);
 }
@@ -57,17 +60,30 @@ int backend_describe(const struct capkm_observe_backend *b, const void *tensor,
 		    -EIO : 0, why);
 }
 
-/* It only calculates: no error of a device. */
+/*
+ * It only calculates: no error of a device. The arrays of the payload are the session's,
+ * and are charged whatever a backend says.
+ */
 int backend_estimate(const struct capkm_observe_backend *b,
 		     const struct capkm_observe_geometry *geometry,
 		     struct capkm_usage *usage, struct fault *f)
 {
 	char why[WHY] = "";
+	__u64 arrays;
 	int rc;
 
 	*usage = (struct capkm_usage){ 0 };
 	rc = b->estimate(b->context, geometry, usage, why, sizeof(why));
-	return told(f, !rc || is_typed(rc) ? rc : -EINVAL, why);
+	if (rc)
+		return told(f, is_typed(rc) ? rc : -EINVAL, why);
+	why[WHY - 1] = '\0';
+	if (!capkm_observe_arrays(geometry, &arrays))
+		return fault(f, -EOVERFLOW, "the bytes of a payload do not fit into 64 bits");
+	if (usage->host_bytes < arrays)
+		usage->host_bytes = arrays;
+	if (!usage->captures)
+		usage->captures = 1;
+	return 0;
 }
 
 int backend_transform(const struct capkm_observe_backend *b, const void *tensor,

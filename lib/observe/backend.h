@@ -31,17 +31,9 @@ uint32_t capkm_observe_dtype_bytes(uint32_t dtype);
 bool capkm_observe_tensor_bytes(uint32_t dtype, const uint64_t *shape,
 				uint32_t rank, uint64_t *bytes);
 
-/* Values that a preview, slice or full tensor gives. */
-uint64_t capkm_observe_emitted(const struct capkm_observe_geometry *g);
+/* Bytes of the payload's arrays. False: they do not fit into 64 bits. */
+bool capkm_observe_arrays(const struct capkm_observe_geometry *g, __u64 *bytes);
 
-/*
- * What any backend's estimate begins with: one capture, no device memory, the payload
- * with its arrays in host memory, and the most that the record's JSON can be beyond
- * what is reserved for a record without a payload. A backend adds what it needs itself.
- * 0; -EOPNOTSUPP (no such transform), -EOVERFLOW
- */
-int capkm_observe_estimate(const struct capkm_observe_geometry *g,
-			   struct capkm_usage *usage, char *why, size_t size);
 /* What an estimate says that does not fit into 64 bits. -EOVERFLOW */
 int capkm_observe_overflow(const struct capkm_observe_geometry *g, char *why,
 			   size_t size);

@@ -23,7 +23,7 @@ static int checkpoint(const struct capkm_observe *s,
 		.request = s->admitted->request,
 		.plan_identity = s->admitted->identity,
 		.at = s->at,
-		.domain = capkm_domain_id(s->c),
+		.domain = s->domain,
 		.ledger = s->ledger,
 	};
 	const struct capkm_intervene_admitted *a = s->interventions;
@@ -92,6 +92,10 @@ static int may_restore(const struct capkm_observe *s,
 		       const struct capkm_observe_checkpoint *c,
 		       struct fault *f)
 {
+	int rc = session_here(s, f);
+
+	if (rc)
+		return rc;
 	if (!c->owner)
 		return fault(f, -EINVAL, "a checkpoint from JSON is for observe_resume");
 	if (c->owner != s->owner)
@@ -139,7 +143,8 @@ static int is_of(const struct capkm_observe_checkpoint *c,
 		 const struct capkm_observe_discovery *discovery,
 		 struct fault *f)
 {
-	int rc = encode_check(&type_discovery, discovery, "the discovery", f);
+	int rc = encode_check(&type_discovery, discovery, SIZE_MAX,
+			      "the discovery", f);
 
 	/* It may come from a file. */
 	if (!rc && c->schema_version != CAPKM_OBSERVE_SCHEMA)
@@ -223,21 +228,22 @@ static int resume(struct capkm *handle,
 	if (!rc)
 		rc = same_ledger(handle, c, f);
 	if (!rc)
-		rc = session_new(handle, admitted, backend, c->ledger,
-				 CAPKM_OBSERVE_F_KEEP, &s, f);
+		rc = session_new(handle, admitted, backend, &s, f);
 	if (!rc && interventions)
 		rc = session_intervene(s, interventions, f);
 	box_free(admitted);
 	box_free(interventions);
+	if (!rc)
+		rc = session_open(s, c->ledger, f);
 	if (rc) {
-		capkm_observe_close(s);
+		session_free(s);
 		return rc;
 	}
 	if (capkm_ledger_adopt(handle, c->ledger, &err)) {
+		capkm_observe_keep(s);
 		capkm_observe_close(s);
 		return fault_of(f, &err);
 	}
-	s->flags = 0;
 	s->at = c->at;
 	*out = s;
 	return 0;
@@ -289,6 +295,7 @@ static int fork_session(struct capkm *handle,
 	struct capkm_observe_plan plan = c->plan;
 	struct capkm_observe_request request = c->request;
 	struct capkm_observe *s = NULL;
+	uint64_t ledger;
 	int rc = is_of(c, discovery, f);
 
 	plan.limits = o->limits;
@@ -308,20 +315,20 @@ static int fork_session(struct capkm *handle,
 		rc = preflight(admitted, interventions, backend,
 			       next_of(&c->at), &c->cumulative_usage, f);
 	if (!rc)
-		rc = session_new(handle, admitted, backend, 0,
-				 CAPKM_OBSERVE_F_KEEP, &s, f);
+		rc = session_new(handle, admitted, backend, &s, f);
 	if (!rc && interventions)
 		rc = session_intervene(s, interventions, f);
 	box_free(admitted);
 	box_free(interventions);
 	if (!rc)
 		rc = session_ledger(handle, &o->limits, &c->cumulative_usage,
-				    o->label, &s->ledger, f);
+				    o->label, &ledger, f);
+	if (!rc)
+		rc = session_open(s, ledger, f);
 	if (rc) {
-		capkm_observe_close(s);
+		session_free(s);
 		return rc;
 	}
-	s->flags = 0;
 	s->at = c->at;
 	*out = s;
 	return 0;

@@ -133,17 +133,66 @@ static int skip(struct decoder *d)
 	return rc;
 }
 
+static unsigned int hex4(const char *p)
+{
+	unsigned int v = 0;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		v = v << 4 | (isdigit((unsigned char)p[i]) ? (unsigned int)p[i] - '0' :
+			      (unsigned int)(p[i] | 0x20) - 'a' + 10);
+	return v;
+}
+
+/* Bytes of the escape at @p, whose length in the text is in *@len; 0: half a pair. */
+static size_t escaped(const char *p, const char *end, size_t *len)
+{
+	unsigned int c;
+
+	*len = 2;
+	if (p[1] != 'u')
+		return 1;
+	*len = 6;
+	c = hex4(p + 2);
+	if (c < 0x80)
+		return 1;
+	if (c < 0x800)
+		return 2;
+	if (c < 0xd800 || c > 0xdfff)
+		return 3;
+	*len = 12;
+	return c < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' &&
+	       hex4(p + 8) >= 0xdc00 && hex4(p + 8) <= 0xdfff ? 4 : 0;
+}
+
+/* Bytes of the text between the quotes, as it is meant; SIZE_MAX: half a pair. */
+static size_t text_len(const char *p, const char *end)
+{
+	size_t len = 0, some, n;
+
+	for (; p < end; p += n) {
+		some = n = 1;
+		if (*p == '\\')
+			some = escaped(p, end, &n);
+		if (!some)
+			return SIZE_MAX;
+		len += some;
+	}
+	return len;
+}
+
 /*
  * json-c takes more for a text than JSON does. And 0.16 does not say when it had no
- * memory: there is no value then, or less of it.
+ * memory: then there is less of the text.
  */
 static int is_text(struct decoder *d, struct json_object *value, size_t start)
 {
-	const size_t raw = d->at - start - 2;
+	const size_t len = text_len(d->text + start + 1, d->text + d->at - 1);
 	size_t i;
 
-	if (!memchr(d->text + start, '\\', raw + 2) &&
-	    (size_t)json_object_get_string_len(value) != raw)
+	if (len == SIZE_MAX)
+		return wrong(d, start, "a text must not contain half a surrogate pair");
+	if ((size_t)json_object_get_string_len(value) != len)
 		return fault_no_memory(d->f);
 	for (i = start; i < d->at; i++)
 		if ((unsigned char)d->text[i] < 0x20)
@@ -395,10 +444,22 @@ static int pointer(struct decoder *d, const struct field *field, char *out)
 	return decode(d, field->type, p);
 }
 
+/* A number that is not there: whether it should be is looked at later. */
+static int absent(const struct type *type, void *out)
+{
+	if (type->kind == KIND_F32)
+		*(float *)out = NAN;
+	else
+		*(double *)out = NAN;
+	return 0;
+}
+
 static int decode_field(struct decoder *d, const struct field *field, char *out)
 {
-	if ((field->flags & (FIELD_NULL | FIELD_COUNTED)) && is_null(d))
+	if ((field->flags & FIELD_NULL) && is_null(d))
 		return 0;
+	if ((field->flags & FIELD_COUNTED) && is_null(d))
+		return absent(field->type, out + field->at);
 	if (field->flags & FIELD_LIST)
 		return list(d, field, out);
 	if (field->flags & FIELD_POINTER)

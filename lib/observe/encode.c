@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void sink_count(struct sink *sink, size_t len)
+{
+	if (len > sink->limit - sink->len || len > SIZE_MAX - sink->len)
+		sink->rc = -E2BIG;
+	else
+		sink->len += len;
+}
+
 void sink_add(struct sink *sink, const void *bytes, size_t len)
 {
 	size_t size;
@@ -16,14 +24,16 @@ void sink_add(struct sink *sink, const void *bytes, size_t len)
 	if (sink->rc)
 		return;
 	if (sink->counts) {
-		if (len > sink->limit - sink->len)
-			sink->rc = -E2BIG;
-		else
-			sink->len += len;
+		sink_count(sink, len);
 		return;
 	}
 	if (len >= sink->size - sink->len) {
-		size = (sink->size + len) * 2 + 64;
+		if (__builtin_add_overflow(sink->size, len, &size) ||
+		    __builtin_mul_overflow(size, 2, &size) ||
+		    __builtin_add_overflow(size, 64, &size)) {
+			sink->rc = -ENOMEM;
+			return;
+		}
 		data = realloc(sink->data, size);
 		if (!data) {
 			sink->rc = -ENOMEM;
@@ -84,7 +94,11 @@ static void add_float(struct sink *sink, double value, bool single)
 {
 	char text[NUMBER_MAX];
 
-	if (isnan(value)) {
+	if (sink->rc)
+		return;
+	if (sink->bounds) {
+		sink_count(sink, single ? NUMBER_F32 : NUMBER_F64);
+	} else if (isnan(value)) {
 		add(sink, "\"nan\"");
 	} else if (isinf(value)) {
 		add(sink, value > 0 ? "\"+inf\"" : "\"-inf\"");
@@ -283,12 +297,15 @@ static int no_json(int rc, const char *what, struct fault *f)
 		      what);
 }
 
-int encode_check(const struct type *type, const void *value, const char *what,
-		 struct fault *f)
+int encode_check(const struct type *type, const void *value, size_t max,
+		 const char *what, struct fault *f)
 {
-	struct sink sink = { .counts = true, .limit = UINT64_MAX };
+	struct sink sink = { .counts = true, .limit = max };
 	int rc = encode(&sink, type, value);
 
+	if (rc == -E2BIG)
+		return fault(f, -EFBIG, "%s is more than %zu bytes of JSON, with all its defaults",
+			     what, max);
 	return rc ? no_json(rc, what, f) : 0;
 }
 

@@ -103,36 +103,51 @@ int capkm_observe_overflow(const struct capkm_observe_geometry *g, char *why,
 		g->elements);
 }
 
-static bool estimate_tensor(const struct capkm_observe_geometry *g,
-			    struct capkm_usage *u)
+/* A preview that is truncated has one axis. */
+static uint32_t axes_of(const struct capkm_observe_geometry *g)
 {
-	const struct width *w = width_of(g);
-	const uint64_t n = capkm_observe_emitted(g);
-	/* A preview that is truncated has one axis. */
-	const uint32_t rank = g->rank ? g->rank : 1;
-
-	return capkm_observe_add(&u->host_bytes, rank, sizeof(uint64_t)) &&
-	       capkm_observe_add(&u->host_bytes, n, w->given) &&
-	       capkm_observe_add(&u->encoded_bytes, rank, JSON_INTEGER) &&
-	       capkm_observe_add(&u->encoded_bytes, n, w->json);
+	return g->rank ? g->rank : 1;
 }
 
-/* The record has edges of its own once it is taken. */
-static bool estimate_histogram(const struct capkm_observe_transform *t,
-			       struct capkm_usage *u)
+static bool gives_values(const struct capkm_observe_transform *t)
 {
-	return capkm_observe_add(&u->host_bytes, t->edges_len,
-				 sizeof(float) + sizeof(uint64_t)) &&
-	       capkm_observe_add(&u->encoded_bytes, t->edges_len,
-				 JSON_F32 + JSON_INTEGER);
+	return t->kind <= CAPKM_TRANSFORM_FULL_TENSOR;
 }
 
-static bool estimate_candidates(const struct capkm_observe_transform *t,
-				struct capkm_usage *u)
+bool capkm_observe_arrays(const struct capkm_observe_geometry *g, __u64 *bytes)
 {
-	return capkm_observe_add(&u->host_bytes, t->count,
-				 sizeof(struct capkm_observe_candidate)) &&
-	       capkm_observe_add(&u->encoded_bytes, t->count, JSON_CANDIDATE);
+	const struct capkm_observe_transform *t = &g->selection->transform;
+
+	*bytes = 0;
+	if (gives_values(t))
+		return capkm_observe_add(bytes, axes_of(g), sizeof(uint64_t)) &&
+		       capkm_observe_add(bytes, capkm_observe_emitted(g),
+					 width_of(g)->given);
+	/* The record has edges of its own once it is taken. */
+	if (t->kind == CAPKM_TRANSFORM_HISTOGRAM)
+		return capkm_observe_add(bytes, t->edges_len,
+					 sizeof(float) + sizeof(uint64_t));
+	if (t->kind == CAPKM_TRANSFORM_TOP_CANDIDATES)
+		return capkm_observe_add(bytes, t->count,
+					 sizeof(struct capkm_observe_candidate));
+	return true;
+}
+
+/* What the payload has beside its fixed part. */
+static bool json_of(const struct capkm_observe_geometry *g, __u64 *bytes)
+{
+	const struct capkm_observe_transform *t = &g->selection->transform;
+
+	if (gives_values(t))
+		return capkm_observe_add(bytes, axes_of(g), JSON_INTEGER) &&
+		       capkm_observe_add(bytes, capkm_observe_emitted(g),
+					 width_of(g)->json);
+	if (t->kind == CAPKM_TRANSFORM_HISTOGRAM)
+		return capkm_observe_add(bytes, t->edges_len,
+					 JSON_F32 + JSON_INTEGER);
+	if (t->kind == CAPKM_TRANSFORM_TOP_CANDIDATES)
+		return capkm_observe_add(bytes, t->count, JSON_CANDIDATE);
+	return true;
 }
 
 int capkm_observe_estimate(const struct capkm_observe_geometry *g,
@@ -141,34 +156,21 @@ int capkm_observe_estimate(const struct capkm_observe_geometry *g,
 	const struct capkm_observe_transform *t = &g->selection->transform;
 	struct capkm_usage u = {
 		.captures = 1,
-		.host_bytes = sizeof(struct capkm_observe_payload),
 		.encoded_bytes = JSON_PAYLOAD,
 	};
-	bool fits = true;
 
-	switch (t->kind) {
-	case CAPKM_TRANSFORM_PREVIEW:
-	case CAPKM_TRANSFORM_SLICE:
-	case CAPKM_TRANSFORM_FULL_TENSOR:
-		fits = estimate_tensor(g, &u);
-		break;
-	case CAPKM_TRANSFORM_SUMMARY:
-		break;
-	case CAPKM_TRANSFORM_HISTOGRAM:
-		fits = estimate_histogram(t, &u);
-		break;
-	case CAPKM_TRANSFORM_TOP_CANDIDATES:
-		if (g->rank && g->selected[g->rank - 1] > 1ull << 32)
-			return capkm_observe_why(why, size, -EOVERFLOW,
-				"%" PRIu64 " candidates are more than 32 bits can number",
-				g->selected[g->rank - 1]);
-		fits = estimate_candidates(t, &u);
-		break;
-	default:
+	if (t->kind > CAPKM_TRANSFORM_TOP_CANDIDATES)
 		return capkm_observe_why(why, size, -EOPNOTSUPP,
 			"transform %" PRIu32 " is not known", t->kind);
-	}
-	if (!fits)
+	if (t->kind == CAPKM_TRANSFORM_TOP_CANDIDATES && g->rank &&
+	    g->selected[g->rank - 1] > 1ull << 32)
+		return capkm_observe_why(why, size, -EOVERFLOW,
+			"%" PRIu64 " candidates are more than 32 bits can number",
+			g->selected[g->rank - 1]);
+	if (!capkm_observe_arrays(g, &u.host_bytes) ||
+	    !capkm_observe_add(&u.host_bytes, 1,
+			       sizeof(struct capkm_observe_payload)) ||
+	    !json_of(g, &u.encoded_bytes))
 		return capkm_observe_overflow(g, why, size);
 	*usage = u;
 	return 0;

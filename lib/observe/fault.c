@@ -24,6 +24,24 @@ static uint32_t reason_of(int rc)
 	}
 }
 
+/*
+ * It is one line of UTF-8, whatever a plan or a backend has put into it. What is cut
+ * off at the end may be half a character.
+ */
+static void clean(char *text)
+{
+	size_t n;
+
+	for (; *text; text += n) {
+		n = utf8_char(text);
+		if (n > 1)
+			continue;
+		if (!n || (unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+		n = 1;
+	}
+}
+
 int fault(struct fault *f, int rc, const char *format, ...)
 {
 	va_list args;
@@ -36,7 +54,7 @@ int fault(struct fault *f, int rc, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(f->text, sizeof(f->text), format, args);
 	va_end(args);
-	f->text[capkm_cut(f->text, sizeof(f->text) - 1)] = '\0';
+	clean(f->text);
 	return rc;
 }
 
@@ -54,10 +72,10 @@ int fault_limit(struct fault *f, uint32_t axis, enum capkm_bound bound,
 		[CAPKM_BOUND_DOMAIN] = "in all (cumulative) of the domain, set by its administrator",
 	};
 	/* A newer authority may have more of them. */
-	const char *where = bound <= CAPKM_BOUND_DOMAIN ? of[bound] : "elsewhere";
+	const char *where = bound <= CAPKM_BOUND_DOMAIN ? of[bound] : NULL;
 
 	fault(f, -EDQUOT, "budget '%s' of %" PRIu64 " %s: %" PRIu64 " would be used",
-	      capkm_axis_name(axis), most, where, used);
+	      capkm_axis_name(axis), most, where ? where : "elsewhere", used);
 	f->why.budget = axis;
 	f->why.cumulative = bound != CAPKM_BOUND_STEP;
 	return f->rc;

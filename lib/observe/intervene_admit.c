@@ -625,11 +625,12 @@ int intervene_admit(const struct capkm_intervene_plan *plan,
 		.points_len = plan->operations_len,
 	}, *copy = NULL;
 	struct capkm_intervene_point *points;
-	int rc = encode_check(&type_intervene_plan, plan, "the plan", f);
+	int rc = encode_check(&type_intervene_plan, plan, SIZE_MAX,
+			      "the plan", f);
 
 	if (!rc)
 		rc = encode_check(&type_intervene_discovery, discovery,
-				  "the discovery", f);
+				  SIZE_MAX, "the discovery", f);
 	if (rc)
 		return rc;
 	points = calloc((size_t)plan->operations_len + 1, sizeof(*points));

@@ -17,7 +17,9 @@ static int from_json(const struct type *type, const char *json, size_t len,
 {
 	struct fault f = { 0 };
 
-	decode_box(type, json, len, max, value, &f);
+	if (!decode_box(type, json, len, max, value, &f) &&
+	    type == &type_step && step_check(*value, &f))
+		box_free(*value);
 	return fault_tell(&f, call, err);
 }
 

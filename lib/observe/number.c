@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Numbers as the records have them: the shortest decimal that is read as the same
- * number, of these the nearest. libc rounds right, so it is asked for one digit more
- * until that is so.
+ * number, of these the nearest. libc rounds right, so it is asked with how many digits
+ * that is so.
  */
 #define _GNU_SOURCE
 #include "observe.h"
@@ -65,21 +65,31 @@ static bool is(const struct decimal *d, double value, bool single)
  * read as this: at a power of two numbers lie closer below than above, so that is
  * the next one up.
  */
+static bool with_digits(struct decimal *d, int n, double value, bool single)
+{
+	char text[DIGITS_MAX + 16];
+
+	snprintf(text, sizeof(text), "%.*e", n - 1, value);
+	parse(d, text);
+	if (is(d, value, single))
+		return true;
+	increment(d);
+	return is(d, value, single);
+}
+
+/* What does with some digits does with more. Nine, or seventeen, always do. */
 static void shortest(struct decimal *d, double value, bool single)
 {
-	const int most = single ? 9 : DIGITS_MAX;
-	char text[DIGITS_MAX + 16];
-	int n;
+	int low = 1, high = single ? 9 : DIGITS_MAX, n;
 
-	for (n = 1; n <= most; n++) {
-		snprintf(text, sizeof(text), "%.*e", n - 1, value);
-		parse(d, text);
-		if (is(d, value, single))
-			break;
-		increment(d);
-		if (is(d, value, single))
-			break;
+	while (low < high) {
+		n = (low + high) / 2;
+		if (with_digits(d, n, value, single))
+			high = n;
+		else
+			low = n + 1;
 	}
+	with_digits(d, low, value, single);
 	while (d->len > 1 && d->digits[d->len - 1] == '0')
 		d->digits[--d->len] = '\0';
 }

@@ -55,7 +55,9 @@ bool utf8_is(const char *text);
 
 /* number.c */
 
-#define NUMBER_MAX	32u		/* bytes of a number as text */
+#define NUMBER_MAX	32u		/* bytes of a number as text, with room */
+#define NUMBER_F32	17u		/* of an f32: "-0.00000123456789" */
+#define NUMBER_F64	24u		/* of an f64: "-1.2345678901234567e-308" */
 
 /*
  * The shortest decimal that is read as the same number, of those the nearest: with
@@ -112,7 +114,7 @@ extern const struct type type_dimension, type_point, type_discovery, type_plan,
 	type_u32, type_bool, type_f32, type_f64, type_phase, type_admitted, type_support,
 	type_transform_kind, type_intervene_plan, type_intervene_point,
 	type_intervene_discovery, type_intervene_record, type_intervene_kind,
-	type_intervene_admitted, type_intervene_stage, type_dtype, type_scores;
+	type_intervene_admitted, type_intervene_stage, type_dtype, type_scores, type_class;
 
 /* encode.c */
 
@@ -123,14 +125,18 @@ struct sink {
 	size_t size;
 	uint64_t limit;			/* of a sink that counts */
 	bool counts;
+	bool bounds;			/* it counts the most that numbers may have */
 	int rc;				/* -ENOMEM, -E2BIG (limit), -EINVAL (no name) */
 };
 
 void sink_add(struct sink *sink, const void *bytes, size_t len);
 int encode(struct sink *sink, const struct type *type, const void *value);
-/* Can it be JSON? Also: nothing that is wrong there is a wrong pointer later. */
-int encode_check(const struct type *type, const void *value, const char *what,
-		 struct fault *f);
+/*
+ * Can it be JSON, which can be read again? Also: nothing that is wrong there is a wrong
+ * pointer later. -EINVAL, -EFBIG
+ */
+int encode_check(const struct type *type, const void *value, size_t max,
+		 const char *what, struct fault *f);
 /* The text of a whole value, for free(). */
 int encode_text(const struct type *type, const void *value, char **text,
 		size_t *len, struct fault *f);

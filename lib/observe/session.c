@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,8 +30,8 @@ int session_ledger(struct capkm *c, const struct capkm_observe_limits *limits,
 }
 
 int session_new(struct capkm *c, const struct capkm_observe_admitted *admitted,
-		const struct capkm_observe_backend *backend, uint64_t ledger,
-		uint32_t flags, struct capkm_observe **out, struct fault *f)
+		const struct capkm_observe_backend *backend,
+		struct capkm_observe **out, struct fault *f)
 {
 	static _Atomic uint64_t owners;
 	struct capkm_observe *s = calloc(1, sizeof(*s));
@@ -43,24 +44,66 @@ int session_new(struct capkm *c, const struct capkm_observe_admitted *admitted,
 		return rc;
 	}
 	s->c = c;
+	s->domain = capkm_domain_id(c);
 	s->owner = atomic_fetch_add(&owners, 1) + 1;
+	s->generation = capkm_generation();
 	s->admitted = copy;
 	memcpy(s->admitted->identity, admitted->identity,
 	       sizeof(admitted->identity));
 	s->backend = *backend;
-	s->ledger = ledger;
-	s->flags = flags;
 	s->ready = true;
 	*out = s;
 	return 0;
 }
 
-static void session_free(struct capkm_observe *s)
+void session_free(struct capkm_observe *s)
 {
+	if (!s)
+		return;
 	box_free(s->step);
 	box_free(s->interventions);
 	box_free(s->admitted);
 	free(s);
+}
+
+/* All that are open in this process. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct capkm_observe *sessions;
+
+int session_open(struct capkm_observe *s, uint64_t ledger, struct fault *f)
+{
+	struct capkm_observe *other;
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	for (other = sessions; other; other = other->next)
+		if (other->ledger == ledger && other->domain == s->domain)
+			rc = fault(f, -EBUSY, "a session of this process has ledger %" PRIu64 " open",
+				   ledger);
+	if (!rc) {
+		s->ledger = ledger;
+		s->next = sessions;
+		sessions = s;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static void session_close(struct capkm_observe *s)
+{
+	struct capkm_observe **p;
+
+	pthread_mutex_lock(&lock);
+	for (p = &sessions; *p != s; p = &(*p)->next)
+		;
+	*p = s->next;
+	pthread_mutex_unlock(&lock);
+}
+
+int session_here(const struct capkm_observe *s, struct fault *f)
+{
+	return s->generation == capkm_generation() ? 0 :
+	       fault(f, -ECANCELED, "the session was inherited through fork and belongs to the parent");
 }
 
 int capkm_observe_open(struct capkm *c,
@@ -74,33 +117,41 @@ int capkm_observe_open(struct capkm *c,
 	struct capkm_observe_opts o;
 	struct capkm_observe *s = NULL;
 	struct fault f = { 0 };
+	uint64_t ledger;
 	int rc = capkm_opts(&o, sizeof(o), opts, call, err);
 
 	if (!rc)
 		rc = backend_get(&b, backend, call, err);
 	if (rc)
 		return rc;
-	if (o.flags & ~CAPKM_OBSERVE_F_KEEP || o.__reserved)
-		return capkm_error_set(err, -EINVAL, CAPKM_NO_INDEX, 0,
-			"%s: flags 0x%" PRIx32 " has bits other than CAPKM_OBSERVE_F_*",
-			call, o.flags);
-	rc = session_new(c, admitted, &b, 0, o.flags, &s, &f);
+	rc = session_new(c, admitted, &b, &s, &f);
 	if (!rc)
 		rc = session_ledger(c, &admitted->plan.limits, NULL, o.label,
-				    &s->ledger, &f);
+				    &ledger, &f);
+	if (!rc)
+		rc = session_open(s, ledger, &f);
 	if (!rc)
 		*session = s;
-	else if (s)
+	else
 		session_free(s);
 	return fault_tell(&f, call, err);
 }
 
+void capkm_observe_keep(struct capkm_observe *session)
+{
+	session->keeps = true;
+}
+
+/* In a forked child others may have held the lock, and nothing is the child's. */
 void capkm_observe_close(struct capkm_observe *session)
 {
-	if (!session)
-		return;
-	if (!(session->flags & CAPKM_OBSERVE_F_KEEP))
-		capkm_ledger_destroy(session->c, session->ledger, NULL);
+	struct fault f;
+
+	if (session && !session_here(session, &f)) {
+		session_close(session);
+		if (!session->keeps)
+			capkm_ledger_destroy(session->c, session->ledger, NULL);
+	}
 	session_free(session);
 }
 
@@ -224,7 +275,10 @@ static int may_begin(const struct capkm_observe *s, uint32_t phase,
 		     uint64_t prediction, struct fault *f)
 {
 	const uint64_t max = s->admitted->request.max_predictions;
+	int rc = session_here(s, f);
 
+	if (rc)
+		return rc;
 	if (s->step)
 		return fault(f, -EINVAL, "the records of prediction %" PRIu64 " are not taken",
 			     s->at.prediction);
@@ -312,12 +366,33 @@ static int copy_shape(const struct observation *o, const uint64_t *extents,
 	return 0;
 }
 
+/* A forecast was made for the class. */
+static int check_class(const struct observation *o, uint32_t dtype)
+{
+	static const uint32_t classes[] = {
+		[CAPKM_DTYPE_UNKNOWN] = CAPKM_CLASS_UNKNOWN,
+		[CAPKM_DTYPE_F32] = CAPKM_CLASS_FLOATING,
+		[CAPKM_DTYPE_F16] = CAPKM_CLASS_FLOATING,
+		[CAPKM_DTYPE_BF16] = CAPKM_CLASS_FLOATING,
+		[CAPKM_DTYPE_I64] = CAPKM_CLASS_INTEGER,
+		[CAPKM_DTYPE_U64] = CAPKM_CLASS_INTEGER,
+		[CAPKM_DTYPE_BOOL] = CAPKM_CLASS_BOOLEAN,
+	};
+	const uint32_t class = dtype <= CAPKM_DTYPE_BOOL ? classes[dtype] :
+							   CAPKM_CLASS_UNKNOWN;
+
+	if (o->point->dtype == CAPKM_CLASS_UNKNOWN || o->point->dtype == class)
+		return 0;
+	return fault(o->f, -EINVAL, "the tensor is of class '%s', expected '%s'",
+		     type_class.names[class], type_class.names[o->point->dtype]);
+}
+
 /* What is observed of the tensor, and that it is as the catalog says. */
 static int measure(struct observation *o)
 {
 	const struct capkm_observe_request *request = &o->s->admitted->request;
 	const struct position *at = &o->s->at;
-	struct shape shape;
+	struct shape shape = { 0 };
 	uint32_t dtype = CAPKM_DTYPE_UNKNOWN;
 	int rc = backend_describe(&o->s->backend, o->tensor, &shape, &dtype,
 				  o->f);
@@ -326,6 +401,8 @@ static int measure(struct observation *o)
 	if (!rc)
 		rc = validate_actual(o->point, request, at->phase,
 				     at->prediction, &shape, o->f);
+	if (!rc)
+		rc = check_class(o, dtype);
 	if (!rc)
 		rc = resolve_slices(o->point, o->selection, &shape,
 				    &o->geometry, o->f);
@@ -462,17 +539,23 @@ static int is_possible(const struct observation *o)
 	return 0;
 }
 
-/* Nothing that a backend gives may be larger than what it has reserved. */
+/*
+ * Nothing that a backend gives may be larger than what it has reserved. Writing
+ * numbers takes a while, so it is done only if the most that they may have is too much.
+ */
 static int fits_its_charge(const struct observation *o)
 {
-	struct sink sink = {
-		.counts = true,
-		.limit = o->record->charged.encoded_bytes,
-	};
+	const uint64_t most = o->record->charged.encoded_bytes;
+	struct sink bounds = { .counts = true, .bounds = true, .limit = most };
+	struct sink exact = { .counts = true, .limit = most };
+	int rc = encode(&bounds, &type_record, o->record);
 
-	return encode(&sink, &type_record, o->record) ?
-	       fault(o->f, -EINVAL, "backend underestimated encoded size: the record has more than %" PRIu64 " bytes",
-		     (uint64_t)o->record->charged.encoded_bytes) : 0;
+	if (rc == -E2BIG)
+		rc = encode(&exact, &type_record, o->record);
+	if (rc == -E2BIG)
+		return fault(o->f, -EINVAL, "backend underestimated encoded size: the record has more than %" PRIu64 " bytes",
+			     most);
+	return rc ? fault(o->f, -EINVAL, "the backend has given a payload that cannot be JSON") : 0;
 }
 
 static int take_value(struct observation *o)
@@ -519,18 +602,11 @@ static int capture(struct observation *o)
 	return take_value(o);
 }
 
-/* Bytes of a message that is cut between characters, and has no others. */
 const char *message_of(struct arena *arena, const char *message)
 {
-	const size_t len = capkm_cut(message, CAPKM_OBSERVE_MESSAGE);
-	char *text = arena_text(arena, message, len);
-	size_t i, n;
+	const char *text = arena_text(arena, message,
+				      capkm_cut(message, CAPKM_OBSERVE_MESSAGE));
 
-	for (i = 0; text && i < len; i += n ? n : 1) {
-		n = utf8_char(text + i);
-		if (!n)
-			text[i] = '?';
-	}
 	return text ? text : "";
 }
 
@@ -604,8 +680,10 @@ static int observe(struct capkm_observe *s, const char *path,
 {
 	const struct capkm_observe_plan *plan = &s->admitted->plan;
 	uint32_t i;
-	int rc;
+	int rc = session_here(s, f);
 
+	if (rc)
+		return rc;
 	if (!s->step)
 		return fault(f, -EINVAL, "no step has begun");
 	for (i = 0; i < plan->selections_len; i++) {
@@ -642,19 +720,55 @@ static bool has_failed(const struct capkm_observe_step *step)
 	return false;
 }
 
+static void add_up(struct capkm_usage *sum,
+		   const struct capkm_observe_record *records, uint32_t len)
+{
+	for (; len--; records++)
+		usage_add(sum, &records->charged);
+}
+
+/* What the step was charged with, as its records have it. */
+static struct capkm_usage sum_of(const struct capkm_observe_step *step)
+{
+	struct capkm_usage sum = { 0 };
+	uint32_t i;
+
+	add_up(&sum, step->records, step->records_len);
+	for (i = 0; i < step->interventions_len; i++) {
+		usage_add(&sum, &step->interventions[i].charged);
+		add_up(&sum, step->interventions[i].evidence,
+		       step->interventions[i].evidence_len);
+	}
+	return sum;
+}
+
+/* Of a ledger that has gone nothing more can be known, but the records are there. */
+static void note_usage(struct capkm_observe *s)
+{
+	struct capkm_ledger_query query;
+	struct fault gone;
+
+	if (session_usage(s, &query, &gone)) {
+		s->step->step_usage = sum_of(s->step);
+		s->ready = false;
+	} else {
+		s->step->step_usage = query.out_step;
+		s->last = query.out_total;
+	}
+	s->step->cumulative_usage = s->last;
+}
+
 int capkm_observe_take_step(struct capkm_observe *session,
 			    struct capkm_observe_step **step,
 			    struct capkm_error *err)
 {
-	struct capkm_ledger_query query;
 	struct fault f = { 0 }, unfinished;
 
 	*step = NULL;
-	if (session->step && !session_usage(session, &query, &f)) {
+	if (!session_here(session, &f) && session->step) {
 		session->ready = !has_failed(session->step) &&
 				 !intervene_check(session, &unfinished);
-		session->step->step_usage = query.out_step;
-		session->step->cumulative_usage = query.out_total;
+		note_usage(session);
 		*step = session->step;
 		session->step = NULL;
 	}

@@ -18,8 +18,12 @@ struct capkm_observe {
 	uint64_t owner;			/* of this session only, never written anywhere */
 	struct capkm_observe_admitted *admitted;
 	struct capkm_observe_backend backend;
-	uint64_t ledger;
-	uint32_t flags;
+	uint64_t domain;
+	uint64_t ledger;		/* in it */
+	bool keeps;			/* closing leaves the ledger */
+	uint64_t generation;		/* process that opened it, see lib/fork.h */
+	struct capkm_observe *next;	/* session.c: of all that are open */
+	struct capkm_usage last;	/* that the ledger was known to be charged with */
 	struct position at;
 	bool ready;			/* for a checkpoint */
 	struct capkm_observe_step *step;	/* a box; NULL: nothing to take */
@@ -55,10 +59,19 @@ struct capkm_observe_checkpoint {
 };
 extern const struct type type_checkpoint;
 
-/* A session on a ledger that there is. */
+/* A session without a ledger. */
 int session_new(struct capkm *c, const struct capkm_observe_admitted *admitted,
-		const struct capkm_observe_backend *backend, uint64_t ledger,
-		uint32_t flags, struct capkm_observe **out, struct fault *f);
+		const struct capkm_observe_backend *backend,
+		struct capkm_observe **out, struct fault *f);
+/* What session_new() has made. NULL is fine. */
+void session_free(struct capkm_observe *s);
+/*
+ * It has its ledger now. -EBUSY: an open session of this process has it. The authority
+ * cannot see that if both have the same handle.
+ */
+int session_open(struct capkm_observe *s, uint64_t ledger, struct fault *f);
+/* -ECANCELED in a forked child. */
+int session_here(const struct capkm_observe *s, struct fault *f);
 /* What a budget of @limits is called with. */
 int session_ledger(struct capkm *c, const struct capkm_observe_limits *limits,
 		   const struct capkm_usage *inherited, const char *label,
@@ -88,6 +101,11 @@ int record_capture(struct capkm_observe *s,
 		   struct fault *f);
 /* What a record can have of a message. */
 const char *message_of(struct arena *arena, const char *message);
+
+/* record.c */
+
+/* Of a step that was read. -EINVAL */
+int step_check(const struct capkm_observe_step *step, struct fault *f);
 
 /* intervene.c */
 

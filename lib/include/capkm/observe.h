@@ -257,7 +257,7 @@ struct capkm_observe_capabilities {
  * @support_version: %CAPKM_OBSERVE_SCHEMA
  * @support_len: length of @support
  * @support: of points
- * @capture: of its backend; see capkm_observe_backend_capabilities()
+ * @capture: of its backend: .capabilities of struct capkm_observe_backend
  */
 struct capkm_observe_discovery {
 	const char *artifact_identity;
@@ -762,7 +762,8 @@ struct capkm_observe_geometry {
  * @describe: dtype, rank and, if that is at most %CAPKM_OBSERVE_RANK, shape; touches no
  *	value
  * @estimate: at most what @transform and the record's JSON will cost, from the geometry
- *	alone; asked before there is a tensor, too
+ *	alone; asked before there is a tensor, too. capkm_observe_estimate() is most of
+ *	it. At least one capture and the arrays of the payload are charged anyway
  * @transform: fills @payload, whose arrays are there and have the right lengths. Called
  *	only if what @estimate said is reserved. Keeps neither the tensor nor more of it
  *	than was reserved
@@ -775,8 +776,9 @@ struct capkm_observe_geometry {
  *
  * All but @capabilities and @release return 0 or -errno, and then say why in @why, of
  * @size bytes:
- * -EOPNOTSUPP, -EINVAL, -EOVERFLOW, -EBUSY and -ESTALE are what they are everywhere here;
- * any other is an error of the device.
+ * -EOPNOTSUPP, -EINVAL, -EOVERFLOW and -ESTALE are what they are everywhere here; -EBUSY
+ * says that the stream is recording, and is of @ready and @transform only; any other is an
+ * error of the device. Of @describe all are.
  */
 struct capkm_observe_backend {
 	size_t sz;
@@ -804,6 +806,24 @@ struct capkm_observe_backend {
 			       uint64_t rows, struct capkm_usage *usage,
 			       char *why, size_t size);
 };
+
+/* Values that a preview, slice or full tensor gives. */
+CAPKM_API uint64_t capkm_observe_emitted(const struct capkm_observe_geometry *geometry);
+
+/**
+ * capkm_observe_estimate() - what any backend's estimate begins with
+ * @geometry: of an observation
+ * @usage: one capture, no device memory, the payload in host memory, and the most that
+ *	the record's JSON can have beside what is charged for a record without a
+ *	payload. A backend adds what it needs itself
+ * @why: filled if it fails
+ * @size: size of @why
+ *
+ * Return: 0; -EOPNOTSUPP (no such transform), -EOVERFLOW
+ */
+CAPKM_API int capkm_observe_estimate(const struct capkm_observe_geometry *geometry,
+				     struct capkm_usage *usage, char *why,
+				     size_t size);
 
 /**
  * capkm_observe_validate() - will the budget do, for all that the schedule may take
@@ -835,17 +855,11 @@ struct capkm_observe;
  * struct capkm_observe_opts - for capkm_observe_open()
  * @sz: sizeof(struct capkm_observe_opts)
  * @label: of the ledger, or NULL
- * @flags: CAPKM_OBSERVE_F_*
- * @__reserved: must be 0
  */
 struct capkm_observe_opts {
 	size_t sz;
 	const char *label;
-	uint32_t flags;
-	uint32_t __reserved;
 };
-/* Closing leaves the ledger, as the end of the process does. */
-#define CAPKM_OBSERVE_F_KEEP	(1u << 0)
 
 /**
  * capkm_observe_open() - a session, with a ledger of its own
@@ -867,8 +881,15 @@ CAPKM_API int capkm_observe_open(struct capkm *c,
 				 const struct capkm_observe_opts *opts,
 				 struct capkm_observe **session,
 				 struct capkm_error *err);
-/* Records that were not taken are lost; the ledger is destroyed. NULL is fine. */
+/*
+ * Records that were not taken are lost; the ledger is destroyed, unless it is kept. NULL
+ * is fine.
+ */
 CAPKM_API void capkm_observe_close(struct capkm_observe *session);
+/*
+ * Closing leaves the ledger, as the end of the process does, for capkm_observe_resume().
+ */
+CAPKM_API void capkm_observe_keep(struct capkm_observe *session);
 CAPKM_API const struct capkm_observe_admitted *
 capkm_observe_session_plan(const struct capkm_observe *session);
 /* For capkm_ledger_query(). */
@@ -887,7 +908,8 @@ CAPKM_API uint64_t capkm_observe_ledger(const struct capkm_observe *session);
  *
  * Return: 0; -EINVAL (records were not taken, or the request has no such prediction:
  * nothing has changed), -EDQUOT, -EOVERFLOW, -ENOMEM: there are no records, what was
- * charged stays, and no checkpoint can be made until capkm_observe_restore()
+ * charged stays, and no checkpoint can be made before a later step is taken without a
+ * failure, or capkm_observe_restore()
  */
 CAPKM_API int capkm_observe_begin_step(struct capkm_observe *session,
 				       uint32_t phase, uint64_t prediction,
@@ -917,7 +939,9 @@ CAPKM_API int capkm_observe_tensor(struct capkm_observe *session,
  * @step: the step, the caller's; NULL if there is none
  * @err: why not, or NULL
  *
- * Return: 0; errors of capkm_ledger_query(): the records can be taken again
+ * If the ledger has gone, cumulative_usage is what the session last knew of it.
+ *
+ * Return: 0; -ECANCELED (a forked child)
  */
 CAPKM_API int capkm_observe_take_step(struct capkm_observe *session,
 				      struct capkm_observe_step **step,
@@ -991,7 +1015,8 @@ CAPKM_API int capkm_observe_may_restore(const struct capkm_observe *session,
  * A checkpoint with interventions is for capkm_intervene_resume().
  *
  * Return: 0; -EINVAL (another model or plan, or not that ledger), -ENOENT (the ledger,
- * or its domain, is gone), -EBUSY (its session lives), -EPERM (not the domain's owner),
+ * or its domain, is gone), -EBUSY (its session lives, in a process that lives, or is open
+ * in this one), -EPERM (not the domain's owner),
  * errors of capkm_observe_admit()
  */
 CAPKM_API int capkm_observe_resume(struct capkm *c,
