@@ -402,10 +402,11 @@ TEST(refused)
 {
 	uint64_t rng = 7;
 	struct capkm_observe_host_tensor h;
-	struct change c;
+	struct change c = { 0 };
 	void *out = &rng;
 
 	do {
+		change_free(&c);
 		random_change(&c, CAPKM_DTYPE_F32, CAPKM_ACTION_ZERO, &rng);
 	} while (!c.t.rank || !c.t.elements || c.s.g.elements != c.t.elements);
 	h = plain(&c.t);
