@@ -697,6 +697,102 @@ TEST_F(observe, worst_record_fits)
 	free(json);
 }
 
+/* A step that was read is one that can have been written: who uses it trusts its lengths. */
+TEST_F(observe, hostile_steps)
+{
+	static const struct {
+		const char *is, *becomes, *says;
+	} all[] = {
+		{ "\"shape\":[3]", "\"shape\":[9]", "a tensor's shape has 9 elements, its data 3" },
+		{ "\"shape\":[3]", "\"shape\":[ ]", "its data 3" },
+		{ "\"schema_version\":1", "\"schema_version\":2", "the schema_version of a record is 2, not 1" },
+		{ "\"finite\":0,", "\"finite\":8,", "only then" },
+		{ "\"non_finite\":8", "\"non_finite\":9", "do not add up" },
+		{ "\"min\":null", "\"min\":1.50", "only then" },
+		{ "\"kind\":\"captured\"", "\"kind\":\"missing\" ", "a record that is missing has a payload" },
+	};
+	const struct tensor open = { .dtype = CAPKM_DTYPE_F32, .rank = 2, .shape = { 2, 4 } };
+	struct capkm_observe_step *step = NOTHING;
+	char *json, *bad, *at;
+
+	OPEN(S("preview", "block.output", PREVIEW(3)) "," S("sum", "open", SUMMARY), &wide, 10);
+	BEGIN(CAPKM_PREFILL, 0);
+	SHOW("block.output", &of_block);
+	SHOW("open", &open);
+	TAKE();
+	OK(capkm_observe_step_json(self->step, &json, NULL, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		bad = strdup(json);
+		at = strstr(bad, all[i].is);
+		ASSERT_NE(NULL, at) {
+			TH_LOG("no %s in %s", all[i].is, json);
+		}
+		ASSERT_EQ(strlen(all[i].is), strlen(all[i].becomes));
+		memcpy(at, all[i].becomes, strlen(all[i].is));
+		REFUSED(-EINVAL, capkm_observe_step_parse(bad, strlen(bad), &step, &err));
+		SAYS(all[i].says);
+		ASSERT_EQ(NOTHING, step);
+		free(bad);
+	}
+	free(json);
+}
+
+/* A backend that fills all of its text, and one that counts nothing. */
+TEST_F(observe, careless_backends)
+{
+	char endless[1000];
+	struct tensor t = of_block;
+
+	memset(endless, 'e', sizeof(endless));
+	endless[999] = 0;
+	t.why = endless;
+	t.transform = -ENODEV;
+	self->n.usage = (struct capkm_usage){ 0, 0, 0, 4000 };
+	OPEN(S("a", "block.output", FULL), &wide, 10);
+	BEGIN(CAPKM_PREFILL, 0);
+	REFUSED(-EIO, capkm_observe_tensor(self->s, "block.output", &t, &err));
+	TAKE();
+	ASSERT_EQ(256, strlen(RECORD(0)->outcome.message));
+	/* One capture; two extents and twelve values. */
+	ASSERT_EQ(1, RECORD(0)->charged.captures);
+	ASSERT_EQ(512 + 1 + 12 + 5 + 256 + 16 + 48, RECORD(0)->charged.host_bytes);
+}
+
+/* The ledger is taken away: the records are there, and it is said what is wrong. */
+TEST_F(observe, ledger_gone)
+{
+	OPEN(S("a", "block.output", FULL), &wide, 10);
+	BEGIN(CAPKM_PREFILL, 0);
+	SHOW("block.output", &of_block);
+	OK(capkm_ledger_destroy(self->c, capkm_observe_ledger(self->s), &err));
+	TAKE();
+	IS(0, CAPKM_OUTCOME_CAPTURED);
+	ADDS_UP();
+	REFUSED(-ENOENT, capkm_observe_begin_step(self->s, CAPKM_DECODE, 1, &err));
+}
+
+/* A forecast is made for the class of a point. */
+TEST_F(observe, another_class)
+{
+	struct capkm_observe_point points[4];
+	struct capkm_observe_discovery d = *self->d;
+	struct capkm_observe_admitted *a;
+	struct tensor t = of_block;
+
+	memcpy(points, d.catalog.points, sizeof(points));
+	points[0].dtype = CAPKM_CLASS_FLOATING;
+	d.catalog.points = points;
+	a = admitted(_metadata, &d, S("a", "block.output", FULL), &wide, 10);
+	OK(capkm_observe_open(self->c, a, &self->b, NULL, &self->s, &err));
+	capkm_observe_admitted_free(a);
+	t.dtype = CAPKM_DTYPE_U64;
+	BEGIN(CAPKM_PREFILL, 0);
+	REFUSED(-EINVAL, capkm_observe_tensor(self->s, "block.output", &t, &err));
+	SAYS("the tensor is of class 'integer', expected 'floating'");
+	TAKE();
+	BECAUSE(0, CAPKM_REASON_INVALID);
+}
+
 /* T-139, C101: what is no finite number is a text, and comes back. */
 TEST_F(observe, t139_not_finite)
 {

@@ -54,6 +54,13 @@ static const char discovery_json[] =
 	"{\"schema_version\":1,\"selections\":[" selections "],\"limits\":" WIDE_LIMITS "}"
 #define ALWAYS_JSON "{\"prefill\":true,\"decode\":true,\"first_prediction\":0,\"end_prediction\":null,\"every\":1}"
 
+#define SELECTION(id, path, rest) "{\"id\":\"" id "\",\"path\":\"" path "\"," rest "}"
+#define T_PREVIEW "\"transform\":{\"kind\":\"preview\",\"max_elements\":2}"
+#define T_SLICE "\"transform\":{\"kind\":\"slice\"}"
+#define T_EDGES(e) "\"transform\":{\"kind\":\"histogram\",\"edges\":[" e "]}"
+#define T_TOP(n) "\"transform\":{\"kind\":\"top_candidates\",\"count\":" n "}"
+#define SLICED(a, s, e, n) "\"slices\":[{\"axis\":\"" a "\",\"start\":" s ",\"end\":" e ",\"stride\":" n "}],"
+
 static const char plan_json[] = PLAN_JSON(
 "{\"id\":\"preview\",\"path\":\"block.output\",\"schedule\":" ALWAYS_JSON ",\"slices\":[],\"transform\":{\"kind\":\"preview\",\"max_elements\":2}},"
 "{\"id\":\"part\",\"path\":\"block.output\",\"schedule\":{\"prefill\":true,\"decode\":true,\"first_prediction\":0,\"end_prediction\":5,\"every\":2},"
@@ -144,6 +151,39 @@ TEST_F(plan, read_by_another)
 	free(json);
 }
 
+/* Each kind of escape is what it means, and json-c says how long it is. */
+TEST_F(plan, escapes)
+{
+	static const char json[] = PLAN_JSON(SELECTION("\\u0041\\u00e4\\u20ac\\ud83d\\ude00\\/\\\\\\b", "b", T_PREVIEW));
+	struct capkm_observe_plan *p;
+
+	OK(capkm_observe_plan_parse(json, strlen(json), &p, &err));
+	ASSERT_STREQ("A\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80/\\\b", p->selections[0].id);
+	capkm_observe_plan_free(p);
+}
+
+/* What is admitted can be written, and read again. */
+TEST_F(plan, too_large_with_defaults)
+{
+	enum { N = 8000 };
+	struct capkm_observe_selection *s = calloc(N, sizeof(*s));
+	struct capkm_observe_plan p = *self->p;
+	struct capkm_observe_admitted *a;
+	char (*ids)[12] = calloc(N, sizeof(*ids));
+
+	for (unsigned int i = 0; i < N; i++) {
+		s[i] = self->p->selections[0];
+		snprintf(ids[i], sizeof(ids[i]), "%u", i);
+		s[i].id = ids[i];
+	}
+	p.selections = s;
+	p.selections_len = N;
+	REFUSED(-EFBIG, capkm_observe_admit(&p, self->d, &request, &a, &err));
+	SAYS("the plan is more than 1048576 bytes of JSON, with all its defaults");
+	free(ids);
+	free(s);
+}
+
 /* What need not be said. */
 TEST_F(plan, defaults)
 {
@@ -204,6 +244,11 @@ TEST(bad_json)
 		{ "{\"selections\":[{\"id\":\"a\\u0000b\"}]}", "selections[0].id: a text must not contain \\u0000" },
 		{ "{\"selections\":[{\"id\":\"\xff\"}]}", "selections[0].id: invalid utf-8" },
 		{ "{\"selections\":[{\"id\":\"a", "selections[0].id: the text ends too early" },
+		{ "{\"selections\":[{\"id\":\"\\ud83d\"}]}", "selections[0].id: a text must not contain half a surrogate pair" },
+		{ "{\"selections\":[{\"id\":\"\\ude00\"}]}", "half a surrogate pair" },
+		{ "{\"selections\":[{\"id\":\"\\ud83d\\u0041\"}]}", "half a surrogate pair" },
+		/* It is one line, whatever is in it. */
+		{ "{\"a\\nb\\u001b[31m\":1}", "there is no field \"a?b?[31m\" here" },
 		{ "{\"selections\":[{\"transform\":{\"kind\":\"prewiew\"}}]}",
 		  "selections[0].transform.kind: \"prewiew\" is none of preview, slice, full_tensor, summary, histogram, top_candidates" },
 		{ "{\"selections\":[{\"transform\":{\"max_elements\":2}}]}", "selections[0].transform: the field \"kind\" is missing" },
@@ -538,13 +583,6 @@ TEST(schedule_examples)
 /* ------------------------------------------------------------ admission */
 
 /* 4.7, T-132, T-135, T-137: one thing wrong at a time. */
-#define SELECTION(id, path, rest) "{\"id\":\"" id "\",\"path\":\"" path "\"," rest "}"
-#define T_PREVIEW "\"transform\":{\"kind\":\"preview\",\"max_elements\":2}"
-#define T_SLICE "\"transform\":{\"kind\":\"slice\"}"
-#define T_EDGES(e) "\"transform\":{\"kind\":\"histogram\",\"edges\":[" e "]}"
-#define T_TOP(n) "\"transform\":{\"kind\":\"top_candidates\",\"count\":" n "}"
-#define SLICED(a, s, e, n) "\"slices\":[{\"axis\":\"" a "\",\"start\":" s ",\"end\":" e ",\"stride\":" n "}],"
-
 TEST_F(plan, wrong)
 {
 	static const struct {

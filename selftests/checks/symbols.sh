@@ -31,8 +31,8 @@ for map in lib/libcapkm.map lib/observe/libcapkm-observe.map; do
 	defined -D "$O/lib/$name.so" >"$tmp/exported"
 	compare "$map" "$name.so" "$tmp/$name" "$tmp/exported"
 done
-defined -g "$O/lib/libcapkm-observe.a" >"$tmp/exported"
-compare "lib/observe/libcapkm-observe.map" libcapkm-observe.a "$tmp/libcapkm-observe" "$tmp/exported"
+echo "what libcapkm-observe.a shows begins with capkm_:"
+defined -g "$O/lib/libcapkm-observe.a" | grep -v '^capkm_' && rc=1
 sort "$tmp"/libcapkm* >"$tmp/map"
 # A prototype may have its name on the line after CAPKM_API.
 cat lib/include/capkm/*.h | tr '\n' ' ' | grep -o 'CAPKM_API [^(;{}]*(' | grep -v __attribute__ |
