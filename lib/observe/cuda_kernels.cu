@@ -19,6 +19,11 @@
 #define BLOCKS		(u32)__nvvm_read_ptx_sreg_nctaid_x()
 #define BLOCK_THREADS	(u32)__nvvm_read_ptx_sreg_ntid_x()
 #define BARRIER()	__syncthreads()
+/*
+ * Else clang takes it that nobody but this thread writes to a static variable, for no
+ * other function has its address, and reads it ahead of a barrier.
+ */
+#define OTHERS_WRITE(p)	__asm__ volatile("" : : "l"(p) : "memory")
 extern SHARED u64 capkm_observe_counts[];
 #endif
 
@@ -169,6 +174,7 @@ DEVICE void reduce(const struct partial *mine, struct partial *all, u64 to)
 {
 	u32 half;
 
+	OTHERS_WRITE(all);
 	all[THREAD] = *mine;
 	for (half = THREADS / 2; half; half /= 2) {
 		BARRIER();
@@ -282,6 +288,11 @@ KERNEL capkm_candidates(struct view v, u32 count, u64 to)
 	u32 bits, slot;
 	int shift, d;
 
+	OTHERS_WRITE(digits);
+	OTHERS_WRITE(&left);
+	OTHERS_WRITE(&filled);
+	OTHERS_WRITE(&least);
+	OTHERS_WRITE(&known);
 	if (!THREAD) {
 		left = count;
 		filled = 0;

@@ -17,6 +17,7 @@
 #define BLOCKS		(here.blocks)
 #define BLOCK_THREADS	(here.threads)
 #define BARRIER()	here_barrier()
+#define OTHERS_WRITE(p)	((void)(p))
 
 static u64 capkm_observe_counts[8192];
 
