@@ -54,7 +54,8 @@ const struct field limit_fields[] = {
 
 /*
  * Whether so much is used that calls are refused soon. A full history or store of
- * reports refuses nothing, nor do events: the oldest go.
+ * reports refuses nothing, nor do events: the oldest go. What ledgers may be charged with
+ * is there to be used up, and stays so: that is no reason to start a job anew.
  */
 bool limit_is_near(struct nlattr **attrs)
 {
@@ -66,6 +67,10 @@ bool limit_is_near(struct nlattr **attrs)
 	case CAPKM_LIMIT_HISTORY:
 	case CAPKM_LIMIT_REPORTS:
 	case CAPKM_LIMIT_DEFUNCT:
+	case CAPKM_LIMIT_LEDGER_CAPTURES:
+	case CAPKM_LIMIT_LEDGER_RETAINED:
+	case CAPKM_LIMIT_LEDGER_HOST:
+	case CAPKM_LIMIT_LEDGER_ENCODED:
 		return false;
 	}
 	return used && used >= value - value / 10;

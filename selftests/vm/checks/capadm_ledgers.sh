@@ -159,6 +159,10 @@ has "^ *$domain +root +ok "
 # A new ledger is no new budget.
 table domain limit budget ledger_host
 has "^ *$domain +- +ledger_host +none +4194304 +-\$"
+table domain limit budget ledger_host 4194304
+table domain limit budget ledger_host
+has "^ *$domain +- +ledger_host +4194304 +4194304 +100%$"
+run 0 capadm health budget
 table domain limit budget ledger_host 5000000
 run_budget_fails() {
 	/selftests/programs/client --budget "$domain" >"$tmp/held" 2>&1
