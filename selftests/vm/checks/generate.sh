@@ -57,6 +57,7 @@ killed_at() {
 	observe-generate --pause-at "$at" "$@" >killed.txt 2>killed.err &
 	pid=$!
 	soon 300 stopped || no "it stops at prediction $at: $(cat killed.err)"
+	grep -q "stops in the middle of prediction $at\$" killed.err || no "it says where it stops"
 	[ "$at" -ne 8 ] || refused_while_alive
 	kill -9 "$pid"
 	wait "$pid" 2>/dev/null
@@ -89,7 +90,7 @@ cp out whole.txt
 run 0 capadm domains
 lacks ' observe$'
 
-# ---- the same, killed in the middle of 0 and, each time gone on with, of 5, 8 and 11
+# ---- the same, killed in the middle of 0 and, each time gone on with, of 5, 5, 8 and 11
 
 killed_at 0 --plan plan.json --checkpoint checkpoint --records killed.jsonl --chart chart.svg
 [ ! -s killed.jsonl ] || no 'no step is recorded'
@@ -116,9 +117,10 @@ complains 'wrong: second line: observe_checkpoint_parse: line 1, .*"capture"'
 ran 1 su -s /bin/sh -c 'CAPKM_DEVICE=/dev/capkm exec observe-generate --resume --checkpoint checkpoint' nobody
 complains 'its ledger cannot be had'
 
+killed_at 5 --resume --checkpoint checkpoint --records killed.jsonl --chart chart.svg
 killed_at 8 --resume --checkpoint checkpoint --records killed.jsonl --chart chart.svg
 before=0
-for line in 1 1 2 3 4 5 6; do
+for line in 1 1 2 3 4 5 6 6; do
 	before=$((before + $(usage whole.jsonl $line step captures)))
 done
 grep -q "^Goes on at prediction 5, with $before captures" killed.txt ||
@@ -137,7 +139,7 @@ plain killed.jsonl >killed.plain
 cmp whole.plain killed.plain || no 'the records are the same'
 for axis in $axes; do
 	want=$(usage whole.jsonl 12 cumulative "$axis")
-	for line in 1 6 9 12; do
+	for line in 1 6 6 9 12; do
 		want=$((want + $(usage whole.jsonl $line step "$axis")))
 	done
 	is=$(usage killed.jsonl 12 cumulative "$axis")
@@ -145,7 +147,7 @@ for axis in $axes; do
 done
 [ "$want" -gt "$(usage whole.jsonl 12 cumulative encoded_bytes)" ] || no 'something was lost at all'
 grep -q 'captures in all' chart.svg || no 'there is a chart'
-# Beside the one of the legend: of the four kills, on each axis but the retained bytes.
+# Beside the one of the legend: of four steps, on each axis but the retained bytes.
 [ "$(grep -c 'stroke-dasharray' chart.svg)" -eq 13 ] || no 'it shows where steps were lost'
 [ "$(ls checkpoint* ./*.new 2>/dev/null)" = '' ] || no 'no checkpoint is left'
 run 0 capadm domains

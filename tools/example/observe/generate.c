@@ -138,6 +138,7 @@ static void open_domain(struct run *r)
 {
 	const struct arguments *a = &r->arguments;
 	struct capkm_domain_query query = { .size = sizeof(query) };
+	int rc;
 
 	TRY(capkm_open(NULL, NULL, &r->c, &err));
 	if (!a->checkpoint) {
@@ -152,8 +153,10 @@ static void open_domain(struct run *r)
 		return;
 	}
 	strcpy(r->state.domain, a->domain);
-	TRY(capkm_domain_open(r->c, a->domain, &(struct capkm_domain_opts)CAPKM_OPTS(
-			      struct capkm_domain_opts, .flags = CAPKM_DOMAIN_OPTS_PERSISTENT), &err));
+	rc = capkm_domain_open(r->c, a->domain, &(struct capkm_domain_opts)CAPKM_OPTS(
+			       struct capkm_domain_opts, .flags = CAPKM_DOMAIN_OPTS_PERSISTENT), &err);
+	if (rc)
+		die(rc == -EINVAL ? WRONG : FAILED, "%s", err.text);
 	/* It may have been there, made by somebody who did not mean it to stay. */
 	TRY(capkm_domain_query(r->c, &query, &err));
 	if (!(query.out_state & CAPKM_DOMAIN_PERSISTENT))
@@ -167,16 +170,20 @@ static void open_model(struct run *r, uint64_t predictions)
 	TRY(model_open(&r->model, r->host, &r->weights, r->state.prompt_len + predictions, &err));
 }
 
-/* To be gone back to, and to be gone on from by another process. */
-static void checkpoint(struct run *r)
+/* To be gone back to, if the next step fails. */
+static void remember(struct run *r)
 {
-	const struct arguments *a = &r->arguments;
-
 	capkm_observe_checkpoint_free(r->checkpoint);
 	r->checkpoint = NULL;
 	TRY(capkm_observe_checkpoint(r->session, &r->discovery, &r->checkpoint, &err));
-	if (a->checkpoint)
-		state_save(a->checkpoint, &r->state, r->checkpoint);
+}
+
+/* To be gone on from by another process. 0 or -errno */
+static int save(const struct run *r)
+{
+	const char *path = r->arguments.checkpoint;
+
+	return path ? state_save(path, &r->state, r->checkpoint) : 0;
 }
 
 static void begin(struct run *r)
@@ -185,6 +192,7 @@ static void begin(struct run *r)
 	const struct capkm_observe_request request = read_request(a);
 	struct capkm_observe_plan *plan = read_plan(a);
 	struct capkm_observe_admitted *admitted = admit(r, plan, &request);
+	int rc;
 
 	if (a->checkpoint && !access(a->checkpoint, F_OK))
 		die(WRONG, "%s is there already: --resume goes on from it; without it, one begins anew",
@@ -200,7 +208,13 @@ static void begin(struct run *r)
 			       struct capkm_observe_opts, .label = "observe-generate"),
 			       &r->session, &err));
 	capkm_observe_admitted_free(admitted);
-	checkpoint(r);
+	remember(r);
+	rc = save(r);
+	if (rc) {
+		/* Without a file nobody could find the ledger. */
+		capkm_observe_close(r->session);
+		die(FAILED, "%s: %s", a->checkpoint, strerror(-rc));
+	}
 }
 
 /* What the model goes on from: the prompt, or the last byte that it made. */
@@ -291,7 +305,8 @@ static void resume(struct run *r)
 	capkm_observe_checkpoint_free(read);
 	open_model(r, request_of(r)->max_predictions);
 	fill_cache(r);
-	checkpoint(r);
+	/* The file stays as it is: its last step is the last one of the records. */
+	remember(r);
 	query.ledger = capkm_observe_ledger(r->session);
 	TRY(capkm_ledger_query(r->c, &query, &err));
 	fprintf(r->text, "Goes on at prediction %u, with %" PRIu64 " captures and %" PRIu64
@@ -421,11 +436,11 @@ static void observe(void *watcher, const char *path,
 		r->shown = err;
 }
 
-static void pause_here(const struct run *r)
+static void pause_here(uint64_t prediction)
 {
 	fflush(NULL);
-	fprintf(stderr, "observe-generate: process %d stops in the middle of prediction %u\n",
-		(int)getpid(), r->state.made);
+	fprintf(stderr, "observe-generate: process %d stops in the middle of prediction %" PRIu64 "\n",
+		(int)getpid(), prediction);
 	raise(SIGSTOP);
 }
 
@@ -433,21 +448,21 @@ static void pause_here(const struct run *r)
 static int try_prediction(struct run *r, bool broken)
 {
 	struct state *s = &r->state;
+	const uint32_t at = s->made;
 	struct capkm_error model = CAPKM_OPTS(struct capkm_error);
 	struct capkm_observe_step *step;
 	uint8_t next;
 	int rc;
 
-	TRY(capkm_observe_begin_step(r->session, s->made ? CAPKM_DECODE : CAPKM_PREFILL, s->made,
-				     &err));
+	TRY(capkm_observe_begin_step(r->session, at ? CAPKM_DECODE : CAPKM_PREFILL, at, &err));
 	r->shown.err = 0;
 	r->model.broken = broken;
 	rc = ask_model(r, &next);
 	model = err;
 	if (!rc)
 		s->tokens[s->prompt_len + s->made++] = next;
-	if (r->arguments.pause_at == s->made - !rc)
-		pause_here(r);
+	if (r->arguments.pause_at == at)
+		pause_here(at);
 	TRY(capkm_observe_take_step(r->session, &step, &err));
 	keep_records(r, step);
 	print_step(r, step, !rc);
@@ -496,6 +511,7 @@ static void generate(struct run *r)
 {
 	const struct arguments *a = &r->arguments;
 	uint64_t predictions;
+	int rc;
 
 	if (a->resume)
 		resume(r);
@@ -511,7 +527,10 @@ static void generate(struct run *r)
 	print_heading(r);
 	while (r->state.made < predictions) {
 		predict(r, a->fail_at == r->state.made);
-		checkpoint(r);
+		remember(r);
+		rc = save(r);
+		if (rc)
+			die(FAILED, "%s: %s", a->checkpoint, strerror(-rc));
 	}
 	print_limits(r);
 	print_text(r);

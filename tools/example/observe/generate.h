@@ -76,8 +76,9 @@ struct state {
 	uint64_t records_to;
 };
 
-void state_save(const char *path, const struct state *state,
-		const struct capkm_observe_checkpoint *checkpoint);
+/* 0 or -errno */
+int state_save(const char *path, const struct state *state,
+	       const struct capkm_observe_checkpoint *checkpoint);
 /* The checkpoint is the caller's. Ends the program if that is no such file. */
 void state_load(const char *path, struct state *state,
 		struct capkm_observe_checkpoint **checkpoint);

@@ -105,8 +105,8 @@ static struct json_object *bytes(const uint8_t *from, uint32_t len)
 	return array;
 }
 
-void state_save(const char *path, const struct state *s,
-		const struct capkm_observe_checkpoint *checkpoint)
+int state_save(const char *path, const struct state *s,
+	       const struct capkm_observe_checkpoint *checkpoint)
 {
 	struct json_object *line = allocated(json_object_new_object());
 	char *of_library, *text;
@@ -124,11 +124,10 @@ void state_save(const char *path, const struct state *s,
 	if (len < 0)
 		die(FAILED, "out of memory");
 	rc = file_replace(path, text, len);
-	if (rc)
-		die(FAILED, "%s: %s", path, strerror(-rc));
 	free(text);
 	free(of_library);
 	json_object_put(line);
+	return rc;
 }
 
 /* Whoever reads a member has to say what it is: none that is missing or of another type. */
