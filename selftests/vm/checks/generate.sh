@@ -75,10 +75,21 @@ refused_while_alive() {
 	[ ! -e other.svg ] || no 'nothing is drawn'
 }
 
-ledgers() {
-	capadm ledgers --help >/dev/null 2>&1 || return 0
+# The sum of what these steps cost.
+captures_of() {
+	sum=0
+	for line; do
+		sum=$((sum + $(usage whole.jsonl "$line" step captures)))
+	done
+	echo "$sum"
+}
+
+# orphaned CAPTURES: the ledger that a killed process left, with all that it was charged with
+orphaned() {
 	run 0 capadm ledgers observe
-	cat "$tmp/out"
+	has '^ *[0-9]+/[0-9]+ +orphaned .* observe-generat '
+	run 0 capadm --json ledgers observe
+	tr -d ' \n' <"$tmp/out" | grep -q "\"total\":{\"captures\":$1," || no "it was charged with $1 captures"
 }
 
 # ---- the run that nobody disturbs, and more budget than it needs
@@ -98,7 +109,7 @@ killed_at 5 --resume --checkpoint checkpoint --records killed.jsonl --chart char
 [ "$(wc -l <killed.jsonl)" -eq 5 ] || no 'five steps are recorded'
 run 0 capadm domains
 has 'persistent .* observe$'
-ledgers
+orphaned "$(captures_of 1 1 2 3 4 5 6)"
 printf '{"phase":"decode","records":[{"schema' >>killed.jsonl	# as if it was in the middle of a line
 
 ran 2 observe-generate --resume --checkpoint checkpoint --records whole.jsonl
@@ -119,14 +130,11 @@ complains 'its ledger cannot be had'
 
 killed_at 5 --resume --checkpoint checkpoint --records killed.jsonl --chart chart.svg
 killed_at 8 --resume --checkpoint checkpoint --records killed.jsonl --chart chart.svg
-before=0
-for line in 1 1 2 3 4 5 6 6; do
-	before=$((before + $(usage whole.jsonl $line step captures)))
-done
+before=$(captures_of 1 1 2 3 4 5 6 6)
 grep -q "^Goes on at prediction 5, with $before captures" killed.txt ||
 	no "it knows of $before captures: $(cat killed.txt)"
 killed_at 11 --resume --checkpoint checkpoint --records killed.jsonl --chart chart.svg
-ledgers
+orphaned "$(captures_of 1 1 2 3 4 5 6 6 6 7 8 9 9 10 11 12)"
 ran 0 observe-generate --resume --checkpoint checkpoint --records killed.jsonl --chart chart.svg
 cp out rest.txt
 tail -n 1 whole.txt >said
@@ -152,6 +160,7 @@ grep -q 'captures in all' chart.svg || no 'there is a chart'
 [ "$(ls checkpoint* ./*.new 2>/dev/null)" = '' ] || no 'no checkpoint is left'
 run 0 capadm domains
 has 'persistent .* observe$'
+! capadm ledgers observe | grep -E 'held|orphaned' || no 'nor is its ledger'
 
 # ---- with as much as the whole run needs, it ends where the lost step is missing
 
@@ -169,7 +178,7 @@ tail -n 1 killed.jsonl | grep -q '"kind":"failed","value":{"reason":{"kind":"lim
 
 # ---- the domain has gone, and the ledger with it; or it would go with its sessions
 
-ledgers
+orphaned "$need"
 run 0 capadm domain rm observe
 ran 1 observe-generate --resume --checkpoint checkpoint
 complains 'checkpoint: its ledger cannot be had: '
