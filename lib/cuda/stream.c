@@ -786,6 +786,7 @@ int capkm_cuda_stream_query(struct capkm_cuda *cuda, cu_stream handle,
 	if (rc)
 		return rc;
 	q.where = capkm_stream_place(s);
+	q.context = s->context->handle;
 	q.window = on.window ? on.window->id : 0;
 	q.captures = on.how != NOT_CAPTURING;
 	q.__reserved = 0;

@@ -570,9 +570,11 @@ TEST_F(bridge, query)
 	uint64_t w, m = c_new(g, s, 1);
 
 #define IS(stream, on, window_, captures_) do {				\
+	q.context = NULL;						\
 	OK(capkm_cuda_stream_query(g->b, stream, &q, &err));		\
 	ASSERT_EQ(0, memcmp(&(on)->device, &q.where.device, 16));	\
 	ASSERT_EQ((on)->slot, q.where.slot);				\
+	ASSERT_EQ(g->context, q.context);				\
 	ASSERT_EQ(window_, q.window);					\
 	ASSERT_EQ(captures_, q.captures);				\
 	ASSERT_EQ(0, q.__reserved);					\

@@ -174,6 +174,7 @@ CAPKM_API int capkm_cuda_stream_unbind(struct capkm_cuda *cuda,
  * struct capkm_cuda_stream_query - a bound stream, as it is now
  * @sz: sizeof(struct capkm_cuda_stream_query)
  * @where: its device and slot
+ * @context: that it is of
  * @window: that its slot records in, or 0
  * @captures: 1: the driver captures it, be it in a window or not
  * @__reserved: 0
@@ -181,6 +182,7 @@ CAPKM_API int capkm_cuda_stream_unbind(struct capkm_cuda *cuda,
 struct capkm_cuda_stream_query {
 	size_t sz;
 	struct capkm_where where;
+	struct CUctx_st *context;
 	uint64_t window;
 	uint32_t captures;
 	uint32_t __reserved;
