@@ -58,7 +58,8 @@ help:
 	@echo "                  replayed, measured; ARGS='--layers 8', ARGS=--help"
 	@echo 'make observe-example   O/example/observe-generate: a small language model, observed by a'
 	@echo '                  plan under a budget; tools/example/observe/plan.json, --help'
-	@echo 'make cuda-example   cuda-graph and cuda-mlp in O/example, on the bridge to CUDA'
+	@echo 'make cuda-example   cuda-graph, cuda-mlp and cuda-observe in O/example, on the bridge to'
+	@echo '                  CUDA'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'

@@ -10,6 +10,8 @@
 
 static void sink_count(struct sink *sink, size_t len)
 {
+	if (sink->rc)
+		return;
 	if (len > sink->limit - sink->len || len > SIZE_MAX - sink->len)
 		sink->rc = -E2BIG;
 	else
@@ -130,11 +132,35 @@ static void add_name(struct sink *sink, const struct type *type, const void *at)
 		sink->rc = -EINVAL;
 }
 
+/* Most bytes of a number; 0: it is none. */
+static size_t most_of(const struct type *type)
+{
+	switch (type->kind) {
+	case KIND_F32:
+		return NUMBER_F32;
+	case KIND_F64:
+		return NUMBER_F64;
+	case KIND_U64:
+	case KIND_I64:
+		return sizeof("18446744073709551615") - 1;
+	case KIND_BOOL:
+		return sizeof("false") - 1;
+	default:
+		return 0;
+	}
+}
+
 static void add_list(struct sink *sink, const struct field *field,
 		     const char *list, uint32_t len)
 {
+	const size_t most = sink->bounds ? most_of(field->type) : 0;
 	uint32_t i;
 
+	/* All at once: there may be millions. */
+	if (most && len <= SIZE_MAX / (most + 1) - 1) {
+		sink_count(sink, 2 + len * (most + 1));
+		return;
+	}
 	add(sink, "[");
 	for (i = 0; i < len; i++) {
 		if (i)
