@@ -40,7 +40,7 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example observe-example cuda-example check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example check demo vm install modules_install clean
 
 all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example
 
@@ -118,7 +118,9 @@ m32:
 	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' LDFLAGS='$(LDFLAGS) -static' \
 		$(MAKE) -C selftests O=$(O)/m32/selftests LIB=$(O)/m32/lib TESTS='abi session'
 
-$(O)/example/transformer: lib
+# With libc alone: that is all that libcapkm needs.
+$(O)/example/transformer:
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C lib O=$(O)/lib $(O)/lib/libcapkm.a
 	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/example O=$(O)/example LIB=$(O)/lib
 
 observe-example: lib
