@@ -106,7 +106,8 @@ asan:
 
 tsan:
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
-		$(MAKE) -C lib O=$(O)/tsan/lib $(O)/tsan/lib/libcapkm.a
+		$(MAKE) -C lib O=$(O)/tsan/lib $(O)/tsan/lib/libcapkm.a \
+		$(O)/tsan/lib/libcapkm-observe.a
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
 		$(MAKE) -C selftests O=$(O)/tsan/selftests LIB=$(O)/tsan/lib threaded
 	$(q)CFLAGS='$(CFLAGS) $(werror) $(TSAN)' LDFLAGS='$(LDFLAGS) $(TSAN)' \
