@@ -95,7 +95,8 @@ static int b_transform(void *context, const void *tensor,
 	((struct counts *)context)->transform++;
 	if (t->transform)
 		return say(t->transform, t, why, size);
-	if (payload->kind == CAPKM_PAYLOAD_TENSOR && payload->values.dtype == CAPKM_DTYPE_F32)
+	if (payload->kind == CAPKM_PAYLOAD_TENSOR && payload->values.len &&
+	    payload->values.dtype == CAPKM_DTYPE_F32)
 		memcpy(payload->values.f32, t->values, payload->values.len * sizeof(float));
 	if (payload->kind == CAPKM_PAYLOAD_TENSOR && payload->values.dtype == CAPKM_DTYPE_U64)
 		memset(payload->values.u64, 0xff, payload->values.len * 8);
