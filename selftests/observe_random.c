@@ -18,7 +18,7 @@ struct usage {
 };
 
 struct m_selection {
-	char id[8];
+	char id[24];
 	unsigned int path;
 	bool prefill, decode, ends, preview;
 	u_int64_t first, end, every, most;

@@ -62,6 +62,8 @@ enum {
 	CU_NODE_CONDITIONAL	= 13,
 };
 
+#define CU_FUNC_REGISTERS	4	/* CUfunction_attribute */
+
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE, CU_MEMORY_ARRAY, CU_MEMORY_UNIFIED };
 
 struct cu_kernel_params {
@@ -255,7 +257,9 @@ O(cuStreamGetGreenCtx, 12040, (cu_stream stream, void **green))		\
 O(cuModuleLoadData, 2000, (void **module, const void *image))		\
 O(cuModuleGetFunction, 2000, (cu_function *function, void *module,	\
 			      const char *name))			\
-O(cuModuleUnload, 2000, (void *module))
+O(cuModuleUnload, 2000, (void *module))					\
+O(cuFuncLoad, 12040, (cu_function function))				\
+O(cuFuncGetAttribute, 2020, (int *value, int attribute, cu_function function))
 
 #define CU_MEMBER(name, version, args) int (*name) args;
 struct cu_driver {

@@ -82,6 +82,22 @@ static void restore(struct capkm_observe_cuda *o, int mode)
 
 /* creation */
 
+/*
+ * Else the driver loads a function when it is first launched (CUDA_MODULE_LOADING, whose
+ * default is LAZY): in the middle of an observation. Before 12.4 a question does it.
+ */
+static int load_now(const struct capkm_observe_cuda *o, cu_function function)
+{
+	int registers;
+
+	if (o->cu.cuFuncLoad)
+		return o->cu.cuFuncLoad(function);
+	if (o->cu.cuFuncGetAttribute)
+		return o->cu.cuFuncGetAttribute(&registers, CU_FUNC_REGISTERS,
+						function);
+	return 0;
+}
+
 static int find_kernels(struct capkm_observe_cuda *o)
 {
 	int result = 0;
@@ -89,7 +105,9 @@ static int find_kernels(struct capkm_observe_cuda *o)
 #define FIND(name)							\
 	if (!result)							\
 		result = o->cu.cuModuleGetFunction(&o->name, o->module,	\
-						   "capkm_" #name);
+						   "capkm_" #name);	\
+	if (!result)							\
+		result = load_now(o, o->name);
 	KERNELS(FIND)
 #undef FIND
 	return result;

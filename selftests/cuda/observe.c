@@ -324,6 +324,30 @@ TEST_F(observe, capabilities)
 		HAS(c.conditions[0], "without kernels, for they are not wanted");
 }
 
+/* Kernels are loaded when the backend is made, never by an observation. */
+TEST_F(observe, loaded_ahead)
+{
+	O;
+	uint64_t loaded, functions;
+	struct tensor x;
+	struct look l;
+
+	ONLY_STANDIN();
+	NEEDS_KERNELS();
+	loaded = standin.calls("cuFuncLoad");
+	functions = standin.calls("cuModuleGetFunction");
+	ASSERT_NE(0, loaded);
+	o_tensor(g, &x, s, CAPKM_DTYPE_F32, SHAPE(4, 9), 3);
+	for (uint32_t kind = CAPKM_TRANSFORM_FULL_TENSOR; kind <= CAPKM_TRANSFORM_SUMMARY; kind++) {
+		o_whole(&l, &x, kind);
+		ASSERT_EQ(0, o_try(o, &x, &l));
+		o_done(&l);
+	}
+	ASSERT_EQ(loaded, standin.calls("cuFuncLoad"));
+	ASSERT_EQ(functions, standin.calls("cuModuleGetFunction"));
+	o_forget(g, &x);
+}
+
 /* The driver cannot load them: JIT is off, the PTX too new, a kernel missing; memory is not. */
 TEST_F(observe, module_is_not_loaded)
 {
@@ -338,9 +362,12 @@ TEST_F(observe, module_is_not_loaded)
 	ONLY_STANDIN();
 	NEEDS_KERNELS();
 	o_tensor(g, &x, s, CAPKM_DTYPE_F16, SHAPE(4, 9), 3);
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(fall_back); i++) {
-		standin.fail(i % 2 ? "cuModuleGetFunction" : "cuModuleLoadData", 1 + i % 2 * 3,
-			     fall_back[i / 2]);
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(fall_back); i++) {
+		static const char *const calls[] = {
+			"cuModuleLoadData", "cuModuleGetFunction", "cuFuncLoad",
+		};
+
+		standin.fail(calls[i % 3], i % 3 ? 4 : 1, fall_back[i / 3]);
 		OK(capkm_observe_cuda_create(g->b, NULL, &p, &err));
 		ASSERT_EQ(0, o_query(p).kernels);
 		b = capkm_observe_cuda_backend(p);

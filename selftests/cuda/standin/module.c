@@ -138,6 +138,20 @@ CALL(cuModuleGetFunction, (cu_function *function, void *module, const char *name
 	return 0;
 }
 
+CALL(cuFuncLoad, (cu_function function), (function))
+{
+	return function ? 0 : CU_INVALID_HANDLE;
+}
+
+CALL(cuFuncGetAttribute, (int *value, int attribute, cu_function function),
+     (value, attribute, function))
+{
+	if (attribute != CU_FUNC_REGISTERS)
+		return CU_INVALID_VALUE;
+	*value = (int)function->n;
+	return 0;
+}
+
 CALL(cuFuncGetParamInfo, (cu_function function, size_t index, size_t *offset,
 			  size_t *bytes),
      (function, index, offset, bytes))
