@@ -66,6 +66,16 @@ static bool here_turn(void)
 	return left;
 }
 
+/* getcontext() returns once, but the compiler takes it for setjmp(). */
+static void here_start(struct here_thread *thread, size_t stack)
+{
+	getcontext(&thread->context);
+	thread->context.uc_stack.ss_sp = thread->stack;
+	thread->context.uc_stack.ss_size = stack;
+	thread->done = false;
+	makecontext(&thread->context, here_begin, 0);
+}
+
 static void here_run(void (*fn)(void **params), void **params, u32 blocks, u32 threads)
 {
 	enum { STACK = 32 << 10 };
@@ -79,13 +89,8 @@ static void here_run(void (*fn)(void **params), void **params, u32 blocks, u32 t
 	for (i = 0; i < threads; i++)
 		here.all[i].stack = malloc(STACK);
 	for (here.block = 0; here.block < blocks; here.block++) {
-		for (i = 0; i < threads; i++) {
-			getcontext(&here.all[i].context);
-			here.all[i].context.uc_stack.ss_sp = here.all[i].stack;
-			here.all[i].context.uc_stack.ss_size = STACK;
-			here.all[i].done = false;
-			makecontext(&here.all[i].context, here_begin, 0);
-		}
+		for (i = 0; i < threads; i++)
+			here_start(&here.all[i], STACK);
 		while (here_turn())
 			;
 	}
