@@ -11,6 +11,12 @@ FIXTURE_VARIANT_ADD(observe, copies) { .flags = CAPKM_OBSERVE_CUDA_F_COPIES };
 /* A thread of a kernel is no thread here, but it takes its time. */
 #define FEWER(skip) (variant->kernels == source_kernels && (skip))
 
+/* Copies are thousands of calls, which may each go to another machine. */
+#define QUICK_CALLS() do {						\
+	if (variant->flags && !t_embedded())				\
+		SKIP(return, "takes too long where each call goes to another machine"); \
+} while (0)
+
 /* ER-9, ER-22: slices of tensors of any rank and dtype; only what is selected is moved. */
 TEST_F(observe, slices)
 {
@@ -115,6 +121,7 @@ TEST_F(observe, pieces)
 	struct look l;
 	const uint64_t n = variant->flags ? 3000 : 50000;
 
+	QUICK_CALLS();
 	for (int i = 0; i < 6; i++) {
 		capkm_observe_cuda_destroy(self->o);
 		self->o = o = o_create(g, 64 << 10, variant->flags);
@@ -1005,6 +1012,7 @@ TEST_F(observe, recorder_beside)
 	pthread_t thread;
 	int rc, busy = 0, good = 0;
 
+	QUICK_CALLS();
 	r.memory = c_new(g, s, 0);
 	o_tensor(g, &x, s, CAPKM_DTYPE_F16, SHAPE(30, 4), 3);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, o_record_on, &r));
