@@ -31,6 +31,14 @@ uint32_t capkm_observe_dtype_bytes(uint32_t dtype);
 bool capkm_observe_tensor_bytes(uint32_t dtype, const uint64_t *shape,
 				uint32_t rank, uint64_t *bytes);
 
+/* Is a tensor the one that the session has looked at? -EINVAL */
+int capkm_observe_as_before(const struct capkm_observe_geometry *g,
+			    uint32_t dtype, uint32_t rank,
+			    const uint64_t *shape, char *why, size_t size);
+
+/* Are the values themselves what is recorded? */
+bool capkm_observe_gives_values(const struct capkm_observe_transform *transform);
+
 /* Bytes of the payload's arrays. False: they do not fit into 64 bits. */
 bool capkm_observe_arrays(const struct capkm_observe_geometry *g, __u64 *bytes);
 

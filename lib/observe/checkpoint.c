@@ -206,6 +206,18 @@ static int same_ledger(struct capkm *handle,
 	return 0;
 }
 
+/* A session without a ledger. *@s is for session_free() also if that fails. */
+static int session_for(struct capkm *handle,
+		       const struct capkm_observe_admitted *admitted,
+		       const struct capkm_intervene_admitted *interventions,
+		       const struct capkm_observe_backend *backend,
+		       struct capkm_observe **s, struct fault *f)
+{
+	int rc = session_new(handle, admitted, backend, s, f);
+
+	return !rc && interventions ? session_intervene(*s, interventions, f) : rc;
+}
+
 static int resume(struct capkm *handle,
 		  const struct capkm_observe_checkpoint *c,
 		  const struct capkm_observe_discovery *discovery,
@@ -228,9 +240,7 @@ static int resume(struct capkm *handle,
 	if (!rc)
 		rc = same_ledger(handle, c, f);
 	if (!rc)
-		rc = session_new(handle, admitted, backend, &s, f);
-	if (!rc && interventions)
-		rc = session_intervene(s, interventions, f);
+		rc = session_for(handle, admitted, interventions, backend, &s, f);
 	box_free(admitted);
 	box_free(interventions);
 	if (!rc)
@@ -315,9 +325,7 @@ static int fork_session(struct capkm *handle,
 		rc = preflight(admitted, interventions, backend,
 			       next_of(&c->at), &c->cumulative_usage, f);
 	if (!rc)
-		rc = session_new(handle, admitted, backend, &s, f);
-	if (!rc && interventions)
-		rc = session_intervene(s, interventions, f);
+		rc = session_for(handle, admitted, interventions, backend, &s, f);
 	box_free(admitted);
 	box_free(interventions);
 	if (!rc)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The backend of CUDA's tensors: made and given back, and asked before anything is done. */
 #include "device.h"
+#include "reduce.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -469,15 +470,14 @@ static int check_geometry(const struct device_tensor *t,
 			  const struct capkm_observe_payload *payload, char *why,
 			  size_t size)
 {
-	const uint32_t kind = g->selection->transform.kind;
 	const uint64_t n = capkm_observe_emitted(g);
+	int rc = capkm_observe_as_before(g, t->t.dtype, t->t.rank, t->t.shape,
+					 why, size);
 
-	if (t->t.dtype != g->dtype || t->t.rank != g->rank ||
-	    (g->rank && memcmp(t->t.shape, g->shape, g->rank * sizeof(*g->shape))))
-		return capkm_observe_why(why, size, -EINVAL,
-			"the tensor has another shape or dtype than before");
-	if ((kind == CAPKM_TRANSFORM_PREVIEW || kind == CAPKM_TRANSFORM_SLICE ||
-	     kind == CAPKM_TRANSFORM_FULL_TENSOR) && n != payload->values.len)
+	if (rc)
+		return rc;
+	if (capkm_observe_gives_values(&g->selection->transform) &&
+	    n != payload->values.len)
 		return capkm_observe_why(why, size, -EOVERFLOW,
 			"%" PRIu64 " values do not fit in a record", n);
 	return 0;
@@ -487,22 +487,10 @@ static int check_geometry(const struct device_tensor *t,
 static void give_nothing(const struct capkm_observe_geometry *g,
 			 struct capkm_observe_payload *payload)
 {
-	struct capkm_observe_histogram *h = &payload->histogram;
+	struct capkm_reduction none;
 
-	switch (g->selection->transform.kind) {
-	case CAPKM_TRANSFORM_SUMMARY:
-		payload->summary = (struct capkm_observe_summary){ 0 };
-		break;
-	case CAPKM_TRANSFORM_HISTOGRAM:
-		h->below = 0;
-		h->above = 0;
-		h->non_finite = 0;
-		memset(h->counts, 0, h->counts_len * sizeof(*h->counts));
-		break;
-	case CAPKM_TRANSFORM_TOP_CANDIDATES:
-		payload->candidates.len = 0;
-		break;
-	}
+	capkm_reduce_begin(&none, &g->selection->transform, g->dtype, payload);
+	capkm_reduce_end(&none);
 }
 
 /* With the lock: no other observation has the staging memory. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What an observation costs, from its geometry alone. */
+/* What backends share: what an observation costs, from its geometry alone. */
 #include "backend.h"
 
 #include <inttypes.h>
@@ -86,6 +86,22 @@ static const struct width *width_of(const struct capkm_observe_geometry *g)
 							    CAPKM_CLASS_UNKNOWN];
 }
 
+int capkm_observe_as_before(const struct capkm_observe_geometry *g,
+			    uint32_t dtype, uint32_t rank,
+			    const uint64_t *shape, char *why, size_t size)
+{
+	if (dtype == g->dtype && rank == g->rank &&
+	    (!rank || !memcmp(shape, g->shape, rank * sizeof(*shape))))
+		return 0;
+	return capkm_observe_why(why, size, -EINVAL,
+		"the tensor has another shape or dtype than before");
+}
+
+bool capkm_observe_gives_values(const struct capkm_observe_transform *t)
+{
+	return t->kind <= CAPKM_TRANSFORM_FULL_TENSOR;
+}
+
 uint64_t capkm_observe_emitted(const struct capkm_observe_geometry *g)
 {
 	const struct capkm_observe_transform *t = &g->selection->transform;
@@ -109,17 +125,12 @@ static uint32_t axes_of(const struct capkm_observe_geometry *g)
 	return g->rank ? g->rank : 1;
 }
 
-static bool gives_values(const struct capkm_observe_transform *t)
-{
-	return t->kind <= CAPKM_TRANSFORM_FULL_TENSOR;
-}
-
 bool capkm_observe_arrays(const struct capkm_observe_geometry *g, __u64 *bytes)
 {
 	const struct capkm_observe_transform *t = &g->selection->transform;
 
 	*bytes = 0;
-	if (gives_values(t))
+	if (capkm_observe_gives_values(t))
 		return capkm_observe_add(bytes, axes_of(g), sizeof(uint64_t)) &&
 		       capkm_observe_add(bytes, capkm_observe_emitted(g),
 					 width_of(g)->given);
@@ -138,7 +149,7 @@ static bool json_of(const struct capkm_observe_geometry *g, __u64 *bytes)
 {
 	const struct capkm_observe_transform *t = &g->selection->transform;
 
-	if (gives_values(t))
+	if (capkm_observe_gives_values(t))
 		return capkm_observe_add(bytes, axes_of(g), JSON_INTEGER) &&
 		       capkm_observe_add(bytes, capkm_observe_emitted(g),
 					 width_of(g)->json);

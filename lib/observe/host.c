@@ -136,7 +136,7 @@ static int host_describe(void *context, const void *tensor, uint64_t *shape,
 /* Can the values be copied to where they are wanted? */
 static bool is_direct(const struct capkm_observe_geometry *g)
 {
-	return capkm_reduce_gives_values(&g->selection->transform) &&
+	return capkm_observe_gives_values(&g->selection->transform) &&
 	       (g->dtype == CAPKM_DTYPE_F32 || g->dtype == CAPKM_DTYPE_I64 ||
 		g->dtype == CAPKM_DTYPE_U64);
 }
@@ -297,12 +297,8 @@ static void keep_last_row(struct capkm_observe_geometry *g)
 int host_is(const struct host_tensor *t, const struct capkm_observe_geometry *g,
 	    char *why, size_t size)
 {
-	if (t->t.dtype == g->dtype && t->t.rank == g->rank &&
-	    (!g->rank || !memcmp(t->t.shape, g->shape,
-				 g->rank * sizeof(*g->shape))))
-		return 0;
-	return capkm_observe_why(why, size, -EINVAL,
-		"the tensor has another shape or dtype than before");
+	return capkm_observe_as_before(g, t->t.dtype, t->t.rank, t->t.shape,
+				       why, size);
 }
 
 static int host_transform(void *context, const void *tensor,
@@ -312,7 +308,7 @@ static int host_transform(void *context, const void *tensor,
 {
 	const struct capkm_observe_transform *transform =
 		&geometry->selection->transform;
-	const bool gives_values = capkm_reduce_gives_values(transform);
+	const bool gives_values = capkm_observe_gives_values(transform);
 	struct capkm_observe_geometry g = *geometry;
 	uint64_t staging[STAGING / sizeof(uint64_t)];
 	struct capkm_reduction reduction;

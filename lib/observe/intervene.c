@@ -30,16 +30,11 @@ int session_intervene(struct capkm_observe *s,
 	return intervene_copy(admitted, &s->interventions, f);
 }
 
-static bool is_zero(const struct capkm_usage *u)
-{
-	return !u->captures && !u->retained_bytes && !u->host_bytes &&
-	       !u->encoded_bytes;
-}
-
 static int enable(struct capkm_observe *s,
 		  const struct capkm_intervene_admitted *admitted,
 		  struct fault *f)
 {
+	const struct capkm_usage nothing = { 0 };
 	struct capkm_ledger_query query;
 	int rc;
 
@@ -52,7 +47,7 @@ static int enable(struct capkm_observe *s,
 	rc = session_usage(s, &query, f);
 	if (rc)
 		return rc;
-	if (!is_zero(&query.out_total))
+	if (usage_exceeds(&query.out_total, &nothing) != CAPKM_AXIS_NONE)
 		return fault(f, -EINVAL, "the session's ledger has been charged");
 	return session_intervene(s, admitted, f);
 }

@@ -10,13 +10,6 @@
 
 #define BLOCK 256	/* values that are converted at once */
 
-bool capkm_reduce_gives_values(const struct capkm_observe_transform *transform)
-{
-	return transform->kind == CAPKM_TRANSFORM_PREVIEW ||
-	       transform->kind == CAPKM_TRANSFORM_SLICE ||
-	       transform->kind == CAPKM_TRANSFORM_FULL_TENSOR;
-}
-
 /* values as f32 */
 
 static float from_bits(uint32_t bits)
@@ -307,7 +300,7 @@ void capkm_reduce_take(struct capkm_reduction *r, const void *values, uint64_t n
 	const char *p = values;
 	float block[BLOCK];
 
-	if (capkm_reduce_gives_values(r->transform)) {
+	if (capkm_observe_gives_values(r->transform)) {
 		take_values(r, values, n);
 		r->taken += n;
 		return;

@@ -29,7 +29,5 @@ void capkm_reduce_begin(struct capkm_reduction *r,
 /* The next @n values, in order, of any alignment. */
 void capkm_reduce_take(struct capkm_reduction *r, const void *values, uint64_t n);
 void capkm_reduce_end(struct capkm_reduction *r);
-/* Are the values themselves what is recorded? */
-bool capkm_reduce_gives_values(const struct capkm_observe_transform *transform);
 
 #endif /* CAPKM_LIB_OBSERVE_REDUCE_H */

@@ -430,18 +430,6 @@ static uint32_t output_of(uint32_t dtype)
 	       CAPKM_DTYPE_F32 : dtype;
 }
 
-static size_t size_of(uint32_t dtype)
-{
-	switch (dtype) {
-	case CAPKM_DTYPE_BOOL:
-		return sizeof(bool);
-	case CAPKM_DTYPE_F32:
-		return sizeof(float);
-	default:
-		return sizeof(uint64_t);
-	}
-}
-
 static int room_for_values(struct observation *o)
 {
 	struct capkm_observe_payload *p = o->payload;
@@ -452,7 +440,8 @@ static int room_for_values(struct observation *o)
 	p->kind = CAPKM_PAYLOAD_TENSOR;
 	p->values.dtype = output_of(o->geometry.dtype);
 	p->values.len = (uint32_t)n;
-	p->values.any = arena_alloc(o->arena, n, size_of(p->values.dtype));
+	p->values.any = arena_alloc(o->arena, n,
+				    capkm_observe_dtype_bytes(p->values.dtype));
 	if (!p->values.any)
 		return fault_no_memory(o->f);
 	if (n == o->geometry.elements) {
@@ -529,10 +518,10 @@ static int is_possible(const struct observation *o)
 	     t->count > UINT32_MAX))
 		return fault(o->f, -EINVAL, "%" PRIu64 " top candidates of %" PRIu64,
 			     t->count, g->rank ? g->shape[g->rank - 1] : 0);
-	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR && capkm_observe_emitted(&o->geometry) > UINT32_MAX)
+	if (capkm_observe_gives_values(t) && capkm_observe_emitted(&o->geometry) > UINT32_MAX)
 		return fault(o->f, -EOPNOTSUPP, "%" PRIu64 " values of one tensor; at most %" PRIu32 " are supported",
 			     capkm_observe_emitted(&o->geometry), UINT32_MAX);
-	if (t->kind <= CAPKM_TRANSFORM_FULL_TENSOR &&
+	if (capkm_observe_gives_values(t) &&
 	    (g->dtype == CAPKM_DTYPE_UNKNOWN || g->dtype > CAPKM_DTYPE_BOOL))
 		return fault(o->f, -EOPNOTSUPP, "values of dtype %" PRIu32 " are not supported",
 			     g->dtype);
