@@ -1322,9 +1322,9 @@ TEST_F(host, taken_away_at_any_time)
 	int graphs = 0;
 
 	ASSERT_EQ(0, pthread_create(&thief.thread, NULL, take_away, &thief));
-	/* Who is faster is nobody's promise: so many rounds are enough. */
-	for (uint64_t i = 0; i < 1000 &&
-	     (load(&thief.taken) < 100 || graphs < 50); i++) {
+	/* Who is faster is nobody's promise: so many rounds are enough, if any was taken. */
+	for (uint64_t i = 0; !load(&thief.taken) ||
+	     (i < 1000 && (load(&thief.taken) < 100 || graphs < 50)); i++) {
 		bool well = !capkm_host_graph_prepare(x->h, 1, NULL, NULL, NULL) &&
 			    !capkm_host_graph_begin(x->h, 1, NULL);
 
@@ -1354,7 +1354,6 @@ TEST_F(host, taken_away_at_any_time)
 	}
 	store(&thief.stop, 1);
 	pthread_join(thief.thread, NULL);
-	ASSERT_LT(0, load(&thief.taken));
 	h_abort(x, 1);
 	ASSERT_EQ(0, h_pool(x, 1).capture);
 	ASSERT_EQ(0, h_stats(x).prepared);
