@@ -40,12 +40,12 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench $(O)/bench/capkm-bench check demo vm install modules_install clean
 
-all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example
+all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench
 
 help:
-	@echo 'make              all of the next eight, and the examples'
+	@echo 'make              all of the next eight, the examples and capkm-bench'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
@@ -60,11 +60,13 @@ help:
 	@echo '                  plan under a budget; tools/example/observe/plan.json, --help'
 	@echo 'make cuda-example   cuda-graph, cuda-mlp and cuda-observe in O/example, on the bridge to'
 	@echo '                  CUDA'
+	@echo "make bench        what it costs on this machine, against an ioctl that does nothing, and"
+	@echo "                  which goals hold; ARGS='--only scopes', ARGS=--help"
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
 	@echo "make vm           a shell beside the module in a virtual machine, or CMD='...'"
-	@echo 'make install      library, headers, capadm: DESTDIR= prefix= libdir= includedir='
+	@echo 'make install      library, headers, capadm, capkm-bench: DESTDIR= prefix= libdir= includedir='
 	@echo 'make modules_install   capkm.ko and its udev rule: DESTDIR='
 	@echo 'make clean        remove O'
 	@echo
@@ -135,6 +137,12 @@ cuda-example: lib
 example: $(O)/example/transformer
 	$(q)CAPKM_DEVICE="$${CAPKM_DEVICE:-embedded:}" $< $(ARGS)
 
+$(O)/bench/capkm-bench: lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/bench O=$(O)/bench LIB=$(O)/lib
+
+bench: $(O)/bench/capkm-bench
+	$(q)$< $(ARGS)
+
 check:
 	+@scripts/check $(O)
 
@@ -148,9 +156,10 @@ vm:
 	+@$(MAKE) O=$(O) lib tools selftests
 	+@O=$(O) selftests/vm/run $(if $(CMD),-- sh -c '$(CMD)',--interactive --timeout 86400 -- setsid -c sh)
 
-install: lib tools
+install: lib tools $(O)/bench/capkm-bench
 	$(q)$(MAKE) -C lib O=$(O)/lib $(dirs) install
 	$(q)$(MAKE) -C tools/capadm O=$(O)/tools $(dirs) install
+	$(q)$(MAKE) -C tools/bench O=$(O)/bench LIB=$(O)/lib $(dirs) install
 
 modules_install: modules
 	$(kbuild) $(if $(DESTDIR),INSTALL_MOD_PATH='$(DESTDIR)') INSTALL_MOD_DIR=extra modules_install

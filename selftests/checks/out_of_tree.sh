@@ -20,5 +20,5 @@ find . | sort | diff "$tmp/before" -
 
 find "$tmp/root" ! -type d
 ls "$tmp/root/usr/lib/libcapkm.a" "$tmp/root/usr/lib/libcapkm.so" >/dev/null
-ls "$tmp"/root/usr/*bin/capadm >/dev/null
+ls "$tmp"/root/usr/*bin/capadm "$tmp"/root/usr/*bin/capkm-bench >/dev/null
 PKG_CONFIG_PATH=$tmp/root/usr/lib/pkgconfig pkg-config --exact-version="$(cat VERSION)" libcapkm
