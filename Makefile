@@ -40,12 +40,12 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench $(O)/bench/capkm-bench check demo vm install modules_install clean
+.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench check demo vm install modules_install clean
 
-all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench
+all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench cuda-bench
 
 help:
-	@echo 'make              all of the next eight, the examples and capkm-bench'
+	@echo 'make              all of the next eight, the examples, and capkm-bench for both'
 	@echo 'make modules      capkm.ko, for the running kernel or for KDIR=/lib/modules/.../build'
 	@echo 'make lib          libcapkm, shared and static'
 	@echo 'make tools        capadm'
@@ -62,6 +62,8 @@ help:
 	@echo '                  CUDA'
 	@echo "make bench        what it costs on this machine, against an ioctl that does nothing, and"
 	@echo "                  which goals hold; ARGS='--only scopes', ARGS=--help"
+	@echo 'make cuda-bench   O/bench/capkm-bench-cuda: what it costs beside the CUDA driver, on a machine'
+	@echo '                  with a GPU, where it needs nothing but that and libc'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -138,7 +140,11 @@ example: $(O)/example/transformer
 	$(q)CAPKM_DEVICE="$${CAPKM_DEVICE:-embedded:}" $< $(ARGS)
 
 $(O)/bench/capkm-bench: lib
-	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/bench O=$(O)/bench LIB=$(O)/lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/bench O=$(O)/bench LIB=$(O)/lib $@
+
+cuda-bench: lib
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C tools/bench O=$(O)/bench LIB=$(O)/lib \
+		$(O)/bench/capkm-bench-cuda
 
 bench: $(O)/bench/capkm-bench
 	$(q)$< $(ARGS)

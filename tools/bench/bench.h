@@ -14,7 +14,7 @@
 #define FAILED	1
 #define WRONG	2
 
-/* main.c */
+/* common.c */
 
 struct options {
 	bool quick;
@@ -31,6 +31,9 @@ void *allocated(void *p);
 void try_file(const char *path);
 /* All of the text becomes the file, or the program ends. */
 void write_file(const char *path, const char *text, size_t len);
+/* The standard output has all of it, or the program ends. */
+void finish_output(void);
+__attribute__((noreturn)) void print_and_exit(const char *text);
 /* A text of the file's first line that has @key, behind it; static, "unknown". */
 const char *line_of(const char *path, const char *key);
 
@@ -156,14 +159,13 @@ void measure_contention(void);
 /* count.c: allocations of the calling thread so far */
 uint64_t allocations(void);
 
-/* goals.c */
+/* goals.c, and cuda.c for its own */
 
 enum verdict {
 	HOLDS,
 	MISSED,
 	NOT_MEASURED,
 };
-extern const char *const verdict_names[];
 
 struct goal {
 	const char *text, *through;
@@ -172,6 +174,8 @@ struct goal {
 	const char *unit;		/* of both */
 };
 
+/* What is measured beside this machine's processor, or NULL. */
+extern const char *device;
 /* Judges the results; their number. */
 size_t judge(const struct goal **goals);
 

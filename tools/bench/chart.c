@@ -31,6 +31,7 @@ static const struct {
 	{ "failures", "A domain with many failures", "failures" },
 	{ "release", "The end of a session with many failed buffers", "buffers" },
 	{ "replay", "Begin and end of a replay", "claims" },
+	{ "graph", "Graphs with a kernel for each claim", "claims" },
 	{ "contention", "Workers in one domain: time by scopes of all", "workers" },
 };
 

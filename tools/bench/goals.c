@@ -4,9 +4,7 @@
 
 #include <stdlib.h>
 
-const char *const verdict_names[] = {
-	[HOLDS] = "holds", [MISSED] = "missed", [NOT_MEASURED] = "not measured here",
-};
+const char *device;
 
 /* What a cost is compared with. */
 enum against {

@@ -40,6 +40,8 @@ static json_object *machine(void)
 	add_text(o, "processor", line_of("/proc/cpuinfo", "model name"));
 	add_count(o, "processors", sysconf(_SC_NPROCESSORS_ONLN));
 	add_text(o, "kernel", u.release);
+	if (device)
+		add_text(o, "device", device);
 	add_number(o, "load", load_at_begin());
 	add_text(o, "null_ioctl", null_ioctl_is());
 	return o;

@@ -2,10 +2,15 @@
 /* The results for people. */
 #include "bench.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+
+static const char *const verdict_names[] = {
+	[HOLDS] = "holds", [MISSED] = "missed", [NOT_MEASURED] = "not measured here",
+};
 
 const char *grouped(uint64_t n)
 {
@@ -46,10 +51,12 @@ static void print_machine(FILE *f)
 
 	uname(&u);
 	strftime(date, sizeof(date), "%Y-%m-%d", gmtime(&t));
-	fprintf(f, "capkm-bench %s, %s\n", capkm_version(), date);
+	fprintf(f, "%s %s, %s\n", program_invocation_short_name, capkm_version(), date);
 	fprintf(f, "machine: %s, %ld processors, %s %s; load at the beginning %.2f\n",
 		line_of("/proc/cpuinfo", "model name"), sysconf(_SC_NPROCESSORS_ONLN), u.sysname,
 		u.release, load_at_begin());
+	if (device)
+		fprintf(f, "device: %s\n", device);
 	fprintf(f, "null ioctl: %s\n", null_ioctl_is());
 	fprintf(f, "at least %u samples of a batch, %u of what is done once; a ratio is to the null\n"
 		"ioctl of the same rounds; the yardstick is its ratio times that\n",
