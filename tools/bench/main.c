@@ -30,7 +30,7 @@ static const struct group {
 	const char *name, *about;
 	void (*measure)(void);
 } groups[] = {
-	{ "base", "a null syscall, a null ioctl, a mutex, a load", measure_base },
+	{ "base", "a null syscall, a null ioctl, a mutex, a load, atomic operations", measure_base },
 	{ "scopes", "scopes over 1 to 16 buffers; a check, a skip, failing and rewriting",
 	  measure_scopes },
 	{ "ranges", "partial writes into a buffer with 10 to 1 000 000 failed ranges",

@@ -44,6 +44,20 @@ static void written(void *state, uint64_t n)
 		write_scope(o->s->c, &o->s->where, o->s->clean, o->buffers);
 }
 
+/* Left with the word that the work is finished, as host work is. */
+static void completed(void *state, uint64_t n)
+{
+	const struct over *o = state;
+	const struct scopes *s = o->s;
+	struct capkm_scope scope;
+
+	while (n--) {
+		TRY(capkm_scope_enter(s->c, &s->where, NULL, 0, s->clean, o->buffers, NULL, &scope,
+				      NULL, &err));
+		TRY(capkm_scope_exit(s->c, &scope, CAPKM_SCOPE_EXIT_F_COMPLETE, &err));
+	}
+}
+
 /* Of two buffers one is read. */
 static void read_and_written(void *state, uint64_t n)
 {
@@ -106,6 +120,7 @@ static const struct {
 	{ "scope", 4, written, 253 },
 	{ "scope", 16, written, 0 },
 	{ "read one, write one", 2, read_and_written, 0 },
+	{ "scope, finished work", 2, completed, 0 },
 	{ "check", 1, checked, 11 },
 	{ "skip", 2, skipped, 176 },
 	{ "fail and rewrite", 1, failed_and_rewritten, 223 },
