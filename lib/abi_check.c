@@ -804,3 +804,19 @@ AT(capkm_event, device, 96);
 AT(capkm_event, ledger, 112);
 AT(capkm_event, axis, 120);
 AT(capkm_event, bound, 124);
+
+SIZE(capkm_element, 16);
+AT(capkm_element, nr, 0);
+AT(capkm_element, __reserved, 4);
+AT(capkm_element, arg_uptr, 8);
+
+SIZE(capkm_submit, 40);
+AT(capkm_submit, size, 0);
+AT(capkm_submit, flags, 4);
+AT(capkm_submit, elements_uptr, 8);
+AT(capkm_submit, elements_len, 16);
+AT(capkm_submit, from, 20);
+AT(capkm_submit, out_done, 24);
+AT(capkm_submit, out_error, 28);
+AT(capkm_submit, out_error_index, 32);
+AT(capkm_submit, __reserved, 36);

@@ -334,6 +334,9 @@ static int proxy_call(void *state, unsigned int nr, void *arg)
 	int rc;
 
 	memcpy(&call.size, arg, sizeof(call.size));
+	/* Its elements have arrays of their own. */
+	if (nr == CAPKM_NR_SUBMIT)
+		return -EOPNOTSUPP;
 	/* Of one that is too large the authority looks at the size only. */
 	if (call.size > 4096 || call.size < sizeof(call.size))
 		return call.size > 4096 ? -E2BIG : -EINVAL;

@@ -6,31 +6,14 @@
  */
 #define OP_FN(name) .fn = ck_op_##name,
 #include "ops.h"
+#include "call.h"
 
 /* Room for the arrays of a common call, so that it allocates nothing. */
 #define SCRATCH		96
-#define ARG_WORDS	64
 
-struct frame {
-	struct call call;
-	const struct op *op;
-	const struct capkm_copier *copy;
-	u64 addr;			/* of the caller's struct */
-	u32 size;			/* as the caller knows it */
-	u32 scratch_used;
-	u8 on_heap;			/* bit for each array */
-	u64 arg[ARG_WORDS];
-	u64 scratch[SCRATCH];
-};
-
-static u32 *u32_at(struct frame *f, u16 offset)
+const struct op *ck_op(u32 nr)
 {
-	return (u32 *)((char *)f->arg + offset);
-}
-
-static u64 *u64_at(struct frame *f, u16 offset)
-{
-	return (u64 *)((char *)f->arg + offset);
+	return nr < ARRAY_SIZE(ops) && ops[nr].fn ? &ops[nr] : NULL;
 }
 
 /* Bytes that we do not know must be zero. */
@@ -55,45 +38,48 @@ static int check_place(struct frame *f, u32 flags)
 
 	if (!f->op->place)
 		return 0;
-	place = (const void *)((char *)f->arg + f->op->place);
+	place = f->call.arg + f->op->place;
 	if (place->__reserved)
 		return -EINVAL;
 	return !(flags & CAPKM_PLACE_F_SLOT) && place->slot ? -EINVAL : 0;
 }
 
-static int get_struct(struct frame *f)
+int ck_frame_get_struct(struct frame *f)
 {
 	const struct op *op = f->op;
+	const u32 words = (op->size + 7) / 8;
 	int i, err;
 
+	f->call.arg = f->room;
+	f->room += words;
+	f->words -= words;
 	if (f->copy->in(&f->size, f->addr, sizeof(f->size)))
 		return -EFAULT;
 	if (f->size < op->size)
 		return -EINVAL;
 	if (f->size > 4096)
 		return -E2BIG;
-	if (f->copy->in(f->arg, f->addr, op->size))
+	if (f->copy->in(f->call.arg, f->addr, op->size))
 		return -EFAULT;
 	err = check_tail(f);
 	if (err)
 		return err;
-	if (*u32_at(f, offsetof(struct capkm_info, flags)) & ~op->flags)
+	if (*ck_frame_u32(f, offsetof(struct capkm_info, flags)) & ~op->flags)
 		return -EOPNOTSUPP;
 	for (i = 0; i < 2; i++)
-		if (op->reserved[i] && *u32_at(f, op->reserved[i]))
+		if (op->reserved[i] && *ck_frame_u32(f, op->reserved[i]))
 			return -EINVAL;
-	return check_place(f, *u32_at(f, offsetof(struct capkm_info, flags)));
+	return check_place(f, *ck_frame_u32(f, offsetof(struct capkm_info, flags)));
 }
 
 static void *room(struct frame *f, int i, size_t bytes)
 {
 	size_t words = (bytes + 7) / 8;
-	void *p;
+	void *p = f->room;
 
-	if (f->op->array[i].direction != IN_KEEP &&
-	    words <= SCRATCH - f->scratch_used) {
-		p = &f->scratch[f->scratch_used];
-		f->scratch_used += words;
+	if (f->op->array[i].direction != IN_KEEP && words <= f->words) {
+		f->room += words;
+		f->words -= words;
 		return p;
 	}
 	f->on_heap |= 1u << i;
@@ -104,11 +90,14 @@ static int get_array(struct frame *f, int i)
 {
 	const struct op_array *desc = &f->op->array[i];
 	struct array *array = &f->call.array[i];
-	u64 addr = *u64_at(f, desc->ptr);
-	u32 len = *u32_at(f, desc->len);
+	u64 addr = *ck_frame_u64(f, desc->ptr);
+	u32 len = *ck_frame_u32(f, desc->len);
 	size_t bytes;
 
-	if (len && !addr)
+	array->data = f->call.arg;	/* nobody looks at it */
+	if (!len)
+		return 0;
+	if (!addr)
 		return -EINVAL;
 	if (len > desc->max) {
 		if (!is_out(desc))
@@ -116,38 +105,24 @@ static int get_array(struct frame *f, int i)
 		len = desc->max;
 	}
 	bytes = (size_t)len * desc->elem;
-	array->data = len ? room(f, i, bytes) : f->scratch;
+	f->bytes += bytes;
+	array->data = room(f, i, bytes);
 	if (!array->data && (desc->direction == IN_KEEP ||
 			     desc->direction == OUT_SPARE))
 		return 0;
 	if (!array->data)
 		return -ENOMEM;
 	array->len = len;
-	if (!is_out(desc) && len &&
-	    f->copy->in(array->data, addr, bytes))
+	if (!is_out(desc) && f->copy->in(array->data, addr, bytes))
 		return -EFAULT;
 	return 0;
 }
 
-static int get_arrays(struct frame *f)
-{
-	int i, err;
-
-	for (i = 0; i < CALL_ARRAYS; i++) {
-		if (f->op->array[i].direction == NONE)
-			break;
-		err = get_array(f, i);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-static void free_arrays(struct frame *f)
+void ck_frame_free(struct frame *f)
 {
 	int i;
 
-	for (i = 0; i < CALL_ARRAYS; i++)
+	for (i = 0; f->on_heap >> i; i++)
 		if (f->on_heap & (1u << i))
 			host_free(f->call.array[i].data);
 }
@@ -163,7 +138,7 @@ static int probe(struct frame *f)
 	size_t bytes;
 	int i;
 
-	if (f->copy->out(f->addr, f->arg, f->op->size))
+	if (f->copy->out(f->addr, f->call.arg, f->op->size))
 		return -EFAULT;
 	for (i = 0; i < CALL_ARRAYS; i++) {
 		desc = &f->op->array[i];
@@ -172,10 +147,24 @@ static int probe(struct frame *f)
 			continue;
 		bytes = (size_t)array->len * desc->elem;
 		memset(array->data, 0, bytes);
-		if (f->copy->out(*u64_at(f, desc->ptr), array->data, bytes))
+		if (f->copy->out(*ck_frame_u64(f, desc->ptr), array->data, bytes))
 			return -EFAULT;
 	}
 	return 0;
+}
+
+int ck_frame_get_arrays(struct frame *f)
+{
+	int i, err;
+
+	for (i = 0; i < CALL_ARRAYS; i++) {
+		if (f->op->array[i].direction == NONE)
+			break;
+		err = get_array(f, i);
+		if (err)
+			return err;
+	}
+	return f->op->probe ? probe(f) : 0;
 }
 
 static int put_arrays(struct frame *f)
@@ -187,8 +176,10 @@ static int put_arrays(struct frame *f)
 	for (i = 0; i < CALL_ARRAYS; i++) {
 		desc = &f->op->array[i];
 		array = &f->call.array[i];
-		if (is_out(desc) && array->used &&
-		    f->copy->out(*u64_at(f, desc->ptr), array->data,
+		if (desc->direction == NONE)
+			break;
+		if (array->used && is_out(desc) &&
+		    f->copy->out(*ck_frame_u64(f, desc->ptr), array->data,
 				 (size_t)array->used * desc->elem))
 			return -EFAULT;
 	}
@@ -201,15 +192,15 @@ static void put_error(struct frame *f, int err)
 	const struct op *op = f->op;
 
 	if (f->call.say_error && op->error)
-		f->copy->out(f->addr + op->error, u32_at(f, op->error),
+		f->copy->out(f->addr + op->error, ck_frame_u32(f, op->error),
 			     sizeof(u32));
 	if (f->call.limit && op->limit) {
-		*u32_at(f, op->limit) = f->call.limit;
-		f->copy->out(f->addr + op->limit, u32_at(f, op->limit),
+		*ck_frame_u32(f, op->limit) = f->call.limit;
+		f->copy->out(f->addr + op->limit, ck_frame_u32(f, op->limit),
 			     sizeof(u32));
 	}
 	if (err == -EINTR && op->left)
-		f->copy->out(f->addr + op->left, u64_at(f, op->left),
+		f->copy->out(f->addr + op->left, ck_frame_u64(f, op->left),
 			     sizeof(u64));
 }
 
@@ -234,17 +225,32 @@ static int allowed(struct call *c, enum access access)
 	return 0;
 }
 
-static int run(struct frame *f)
+int ck_frame_lock(struct frame *f)
+{
+	struct call *c = &f->call;
+
+	c->domain = READ_ONCE(c->session->domain);
+	if (!c->domain)
+		return -ENOTCONN;
+	host_lock(&c->domain->lock);
+	return 0;
+}
+
+void ck_frame_unlock(struct frame *f)
+{
+	struct call *c = &f->call;
+
+	ck_stock_trim(&c->session->stock);
+	host_unlock(&c->domain->lock);
+}
+
+int ck_frame_run(struct frame *f)
 {
 	struct call *c = &f->call;
 	int err;
 
 	if (f->op->access == FREE)
 		return f->op->fn(c);
-	c->domain = READ_ONCE(c->session->domain);
-	if (!c->domain)
-		return -ENOTCONN;
-	host_lock(&c->domain->lock);
 	err = allowed(c, f->op->access);
 	if (c->client)
 		c->client->calls++;
@@ -252,8 +258,31 @@ static int run(struct frame *f)
 		err = f->op->fn(c);
 	if (c->client)
 		c->client->calls--;
-	ck_stock_trim(&c->session->stock);
-	host_unlock(&c->domain->lock);
+	return err;
+}
+
+static int run(struct frame *f)
+{
+	int err;
+
+	if (f->op->access == FREE)
+		return ck_frame_run(f);
+	err = ck_frame_lock(f);
+	if (err)
+		return err;
+	err = ck_frame_run(f);
+	ck_frame_unlock(f);
+	return err;
+}
+
+int ck_frame_put(struct frame *f, int err)
+{
+	if (err)
+		put_error(f, err);
+	else
+		err = put_arrays(f);
+	if (!err && f->copy->out(f->addr, f->call.arg, f->op->size))
+		err = -EFAULT;
 	return err;
 }
 
@@ -261,20 +290,13 @@ static int call(struct frame *f)
 {
 	int err;
 
-	err = get_struct(f);
+	err = ck_frame_get_struct(f);
 	if (!err)
-		err = get_arrays(f);
-	if (!err && f->op->probe)
-		err = probe(f);
+		err = ck_frame_get_arrays(f);
 	if (!err)
 		err = run(f);
-	if (err)
-		put_error(f, err);
-	else
-		err = put_arrays(f);
-	if (!err && f->copy->out(f->addr, f->arg, f->op->size))
-		err = -EFAULT;
-	free_arrays(f);
+	err = ck_frame_put(f, err);
+	ck_frame_free(f);
 	return err;
 }
 
@@ -282,17 +304,19 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
 	       const struct capkm_copier *copy,
 	       const struct capkm_caller *who)
 {
+	u64 room[ARG_WORDS + SCRATCH];
 	struct frame f;
 
-	if (nr >= ARRAY_SIZE(ops) || !ops[nr].fn)
+	memset(&f, 0, sizeof(f));
+	f.op = ck_op(nr);
+	if (!f.op)
 		return -ENOTTY;
-	memset(&f, 0, offsetof(struct frame, arg));
 	f.call.session = s;
 	f.call.who = who;
-	f.call.arg = f.arg;
-	f.op = &ops[nr];
 	f.copy = copy;
 	f.addr = arg;
+	f.room = room;
+	f.words = ARRAY_SIZE(room);
 	return call(&f);
 }
 

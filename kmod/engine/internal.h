@@ -960,7 +960,7 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 	op(device_fault) op(refuse)					\
 	op(ledger_create) op(ledger_begin_step) op(ledger_reserve)	\
 	op(ledger_query) op(ledger_fork) op(ledger_adopt)		\
-	op(ledger_destroy)
+	op(ledger_destroy) op(submit)
 
 #define CAPKM_DECLARE_OP(name) int ck_op_##name(struct call *c);
 CAPKM_OPS(CAPKM_DECLARE_OP)

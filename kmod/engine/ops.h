@@ -4,63 +4,22 @@
  * of the arrays that the struct names. Who includes it says with OP_FN() what does the
  * operation: call.c here; a transport that carries calls elsewhere needs the shape only.
  */
-#include "internal.h"
-
-/* Of linux/kernel.h: too short for a name that others may not use. */
-#undef READ
-#undef WRITE
-
-enum access {
-	FREE,		/* needs no domain; called without a lock */
-	READ,		/* right r */
-	READ_CLIENT,	/* right r, and only from a client */
-	WRITE,		/* right w, and only from a client */
-};
-
-enum direction {
-	NONE,
-	IN,
-	OUT,
-	IN_KEEP,	/* in; memory that the op may keep; left out if there is none */
-	OUT_SPARE,	/* out; left out if there is no memory */
-};
-
-struct op_array {
-	u16 ptr, len, elem;
-	u16 max;
-	enum direction direction;
-};
-
-static inline bool is_out(const struct op_array *desc)
-{
-	return desc->direction == OUT || desc->direction == OUT_SPARE;
-}
-
-struct op {
-	int (*fn)(struct call *c);
-	u16 size;
-	u32 flags;
-	enum access access;
-	bool probe;		/* before the change: can the answer be written? */
-	u16 place;		/* offset of its struct capkm_place, or 0 */
-	u16 error;		/* offset of what it says about an error, or 0 */
-	u16 limit;		/* offset of out_limit, or 0 */
-	u16 left;		/* offset of the time that is left on EINTR, or 0 */
-	u16 reserved[2];	/* offsets of members that must be 0, or 0 */
-	struct op_array array[CALL_ARRAYS];
-};
+#include "op.h"
 
 #define OP(NR, name, ...)						\
 	[CAPKM_NR_##NR] = {						\
 		OP_FN(name) .size = sizeof(struct capkm_##name), __VA_ARGS__ \
 	}
 #define AT(name, member) offsetof(struct capkm_##name, member)
-#define ARRAY(name, member, type, most, way) {				\
+#define ID(KIND, name, member) { .kind = ID_##KIND, .at = AT(name, member) }
+#define ARRAY(name, member, type, most, way, ...) {			\
 		.ptr = AT(name, member##_uptr), .len = AT(name, member##_len), \
-		.elem = sizeof(type), .max = (most), .direction = (way)	\
+		.elem = sizeof(type), .max = (most), .direction = (way), \
+		__VA_ARGS__						\
 	}
 #define CLAIMS_IN(name, member)						\
-	ARRAY(name, member, struct capkm_claim, CAPKM_CLAIMS_MAX, IN)
+	ARRAY(name, member, struct capkm_claim, CAPKM_CLAIMS_MAX, IN,	\
+	      .claims = true)
 #define CLAIMS_OUT(name, member)					\
 	ARRAY(name, member, struct capkm_claim, CAPKM_CLAIMS_MAX, OUT)
 #define TEXT_IN(name, member, most) ARRAY(name, member, char, most, IN)
@@ -76,37 +35,49 @@ static const struct op ops[] = {
 	OP(DOMAIN_CREATE, domain_create, .access = FREE, .probe = true,
 	   .flags = CAPKM_DOMAIN_CREATE_F_ALL,
 	   .limit = AT(domain_create, out_limit),
+	   .alone = true,
 	   .array = { TEXT_IN(domain_create, name, CAPKM_NAME_MAX),
 		      ARRAY(domain_create, limits, struct capkm_limit_value, 64,
 			    IN) }),
 	OP(DOMAIN_ATTACH, domain_attach, .access = FREE, .probe = true,
 	   .flags = CAPKM_DOMAIN_ATTACH_F_ALL,
 	   .limit = AT(domain_attach, out_limit),
+	   .alone = true,
 	   .array = { TEXT_IN(domain_attach, name, CAPKM_NAME_MAX) }),
 	OP(DOMAIN_QUERY, domain_query, .access = READ,
+	   .alone = true,
 	   .array = { LIMITS_OUT(domain_query) }),
 	OP(DOMAIN_DESTROY, domain_destroy, .access = FREE, .probe = true,
-	   .flags = CAPKM_DOMAIN_DESTROY_F_ALL),
+	   .flags = CAPKM_DOMAIN_DESTROY_F_ALL,
+	   .alone = true),
 	OP(STREAM_CREATE, stream_create, .access = WRITE, .probe = true,
 	   .limit = AT(stream_create, out_limit),
+	   .gives = { ID(STREAM, stream_create, out_stream) },
 	   .array = { TEXT_IN(stream_create, label, CAPKM_LABEL_MAX) }),
 	OP(STREAM_QUERY, stream_query, .access = READ_CLIENT,
 	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(stream_query, place),
-	   .reserved = { AT(stream_query, __reserved) }),
+	   .reserved = { AT(stream_query, __reserved) },
+	   .gives = { ID(WINDOW, stream_query, out_window) }),
 	OP(BUFFER_CREATE, buffer_create, .access = WRITE, .probe = true,
 	   .flags = CAPKM_BUFFER_CREATE_F_ALL,
 	   .limit = AT(buffer_create, out_limit),
+	   .gives = { ID(BUFFER, buffer_create, out_buffer) },
 	   .array = { TEXT_IN(buffer_create, label, CAPKM_LABEL_MAX) }),
 	OP(BUFFER_EXPORT, buffer_export, .access = WRITE, .probe = true,
 	   .limit = AT(buffer_export, out_limit),
-	   .reserved = { AT(buffer_export, __reserved) }),
+	   .reserved = { AT(buffer_export, __reserved) },
+	   .ids = { ID(BUFFER, buffer_export, buffer) }),
 	OP(BUFFER_OPEN, buffer_open, .access = READ_CLIENT, .probe = true,
 	   .limit = AT(buffer_open, out_limit),
-	   .reserved = { AT(buffer_open, __reserved) }),
-	OP(BUFFER_CLOSE, buffer_close, .access = READ_CLIENT, .probe = true),
-	OP(BUFFER_RESET, buffer_reset, .access = WRITE, .probe = true),
+	   .reserved = { AT(buffer_open, __reserved) },
+	   .ids = { ID(BUFFER, buffer_open, buffer) }),
+	OP(BUFFER_CLOSE, buffer_close, .access = READ_CLIENT, .probe = true,
+	   .ids = { ID(BUFFER, buffer_close, buffer) }),
+	OP(BUFFER_RESET, buffer_reset, .access = WRITE, .probe = true,
+	   .ids = { ID(BUFFER, buffer_reset, claim.buffer) }),
 	OP(BUFFER_QUERY, buffer_query, .access = READ,
 	   .reserved = { AT(buffer_query, __reserved) },
+	   .ids = { ID(BUFFER, buffer_query, buffer) },
 	   .array = { ARRAY(buffer_query, ranges, struct capkm_range, 4096,
 			    OUT),
 		      ARRAY(buffer_query, writers, struct capkm_writer, 4096,
@@ -116,25 +87,34 @@ static const struct op ops[] = {
 	   .place = AT(window_prepare, place),
 	   .error = AT(window_prepare, out_state),
 	   .limit = AT(window_prepare, out_limit),
+	   .ids = { ID(WINDOW, window_prepare, parent) },
+	   .gives = { ID(WINDOW, window_prepare, out_window) },
 	   .array = { TEXT_IN(window_prepare, mode, CAPKM_MODE_MAX) }),
 	OP(WINDOW_BEGIN, window_begin, .access = WRITE, .probe = true,
 	   .flags = CAPKM_WINDOW_BEGIN_F_ALL, .place = AT(window_begin, place),
 	   .error = AT(window_begin, out_state),
-	   .reserved = { AT(window_begin, __reserved) }),
+	   .reserved = { AT(window_begin, __reserved) },
+	   .gives = { ID(WINDOW, window_begin, out_window) }),
 	OP(WINDOW_END, window_end, .access = WRITE,
 	   .flags = CAPKM_WINDOW_END_F_ALL, .place = AT(window_end, place),
 	   .error = AT(window_end, out_state),
-	   .reserved = { AT(window_end, __reserved) }),
+	   .reserved = { AT(window_end, __reserved) },
+	   .ids = { ID(WINDOW, window_end, window) },
+	   .gives = { ID(WINDOW, window_end, out_window) }),
 	OP(WINDOW_SEAL, window_seal, .access = WRITE, .probe = true,
 	   .flags = CAPKM_WINDOW_SEAL_F_ALL,
 	   .limit = AT(window_seal, out_limit),
+	   .ids = { ID(WINDOW, window_seal, window) },
+	   .gives = { ID(GRAPH, window_seal, out_graph) },
 	   .array = { REPORTS_OUT(window_seal) }),
 	OP(WINDOW_REFUSE, window_refuse, .access = WRITE, .probe = true,
 	   .reserved = { AT(window_refuse, __reserved) },
+	   .ids = { ID(WINDOW, window_refuse, window) },
 	   .array = { TEXT_IN(window_refuse, text, CAPKM_TEXT_MAX),
 		      REPORTS_SPARE(window_refuse) }),
 	OP(WINDOW_TAKE, window_take, .access = WRITE,
 	   .flags = CAPKM_WINDOW_TAKE_F_ALL,
+	   .ids = { ID(WINDOW, window_take, window) },
 	   .array = { CLAIMS_OUT(window_take, claims),
 		      ARRAY(window_take, retained, struct capkm_retained, 1024,
 			    OUT),
@@ -143,39 +123,56 @@ static const struct op ops[] = {
 	   .flags = CAPKM_WINDOW_RECORD_F_ALL,
 	   .error = AT(window_record, out_error_index),
 	   .limit = AT(window_record, out_limit),
+	   .ids = { ID(WINDOW, window_record, window) },
 	   .array = { CLAIMS_IN(window_record, reads),
 		      CLAIMS_IN(window_record, writes) }),
 	OP(WINDOW_ABORT, window_abort, .access = WRITE, .probe = true,
-	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(window_abort, place)),
+	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(window_abort, place),
+	   .ids = { ID(WINDOW, window_abort, window) },
+	   .gives = { ID(WINDOW, window_abort, out_window) }),
 	OP(WINDOW_FAIL, window_fail, .access = WRITE, .probe = true,
+	   .ids = { ID(WINDOW, window_fail, window),
+		    ID(STREAM, window_fail, stream) },
 	   .array = { TEXT_IN(window_fail, label, CAPKM_LABEL_MAX),
 		      TEXT_IN(window_fail, text, CAPKM_TEXT_MAX) }),
 	OP(WINDOW_RETAIN, window_retain, .access = WRITE, .probe = true,
 	   .limit = AT(window_retain, out_limit),
 	   .reserved = { AT(window_retain, retained.__reserved),
-			 AT(window_retain, __reserved) }),
+			 AT(window_retain, __reserved) },
+	   .ids = { ID(WINDOW, window_retain, window) }),
 	OP(WINDOW_QUERY, window_query, .access = READ,
 	   .flags = CAPKM_WINDOW_QUERY_F_ALL, .place = AT(window_query, place),
 	   .reserved = { AT(window_query, __reserved) },
+	   .ids = { ID(WINDOW, window_query, window) },
+	   .gives = { ID(WINDOW, window_query, out_window),
+		      ID(GRAPH, window_query, out_graph) },
 	   .array = { REPORTS_OUT(window_query),
 		      ARRAY(window_query, members, struct capkm_member, 1024,
 			    OUT) }),
 	OP(WINDOW_LIST, window_list, .access = READ,
 	   .flags = CAPKM_WINDOW_LIST_F_ALL,
 	   .reserved = { AT(window_list, __reserved) },
+	   .ids = { ID(STREAM, window_list, stream) },
 	   .array = { ARRAY(window_list, windows, struct capkm_open_window,
 			    1024, OUT) }),
-	OP(WINDOW_ABANDON, window_abandon, .access = WRITE, .probe = true),
+	OP(WINDOW_ABANDON, window_abandon, .access = WRITE, .probe = true,
+	   .ids = { ID(WINDOW, window_abandon, window) }),
 	OP(SCOPE_ENTER, scope_enter, .access = WRITE,
 	   .flags = CAPKM_SCOPE_ENTER_F_ALL, .place = AT(scope_enter, place),
 	   .error = AT(scope_enter, out_error_index),
 	   .limit = AT(scope_enter, out_limit),
+	   .entered = AT(scope_enter, out_result),
+	   .gives = { ID(SCOPE, scope_enter, out_scope),
+		      ID(WINDOW, scope_enter, out_window) },
 	   .array = { CLAIMS_IN(scope_enter, reads),
 		      CLAIMS_IN(scope_enter, writes),
 		      TEXT_IN(scope_enter, label, CAPKM_LABEL_MAX),
 		      REPORTS_OUT(scope_enter) }),
 	OP(SCOPE_EXIT, scope_exit, .access = WRITE,
 	   .flags = CAPKM_SCOPE_EXIT_F_ALL,
+	   .leaves = AT(scope_exit, out_failure),
+	   .ids = { ID(SCOPE, scope_exit, scope) },
+	   .gives = { ID(FAILURE, scope_exit, out_failure) },
 	   .array = { TEXT_IN(scope_exit, text, CAPKM_TEXT_MAX),
 		      ARRAY(scope_exit, stack, char, CAPKM_STACK_MAX,
 			    IN_KEEP) }),
@@ -185,6 +182,8 @@ static const struct op ops[] = {
 	OP(TAINT, taint, .access = WRITE, .probe = true,
 	   .error = AT(taint, out_error_index),
 	   .limit = AT(taint, out_limit),
+	   .ids = { ID(FAILURE, taint, failure), ID(STREAM, taint, stream) },
+	   .gives = { ID(FAILURE, taint, out_failure) },
 	   .array = { CLAIMS_IN(taint, claims),
 		      TEXT_IN(taint, text, CAPKM_TEXT_MAX) }),
 	OP(WRITTEN, written, .access = WRITE, .probe = true,
@@ -193,16 +192,26 @@ static const struct op ops[] = {
 	OP(GRAPH_REPLAY_BEGIN, graph_replay_begin, .access = WRITE,
 	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(graph_replay_begin, place),
 	   .limit = AT(graph_replay_begin, out_limit),
+	   .entered = AT(graph_replay_begin, out_result),
+	   .ids = { ID(GRAPH, graph_replay_begin, graph) },
+	   .gives = { ID(REPLAY, graph_replay_begin, graph) },
 	   .array = { REPORTS_OUT(graph_replay_begin) }),
 	OP(GRAPH_REPLAY_END, graph_replay_end, .access = WRITE,
 	   .flags = CAPKM_SCOPE_EXIT_F_ALL,
 	   .reserved = { AT(graph_replay_end, __reserved) },
+	   .leaves = AT(graph_replay_end, out_failure),
+	   .ids = { ID(REPLAY, graph_replay_end, graph) },
+	   .gives = { ID(FAILURE, graph_replay_end, out_failure) },
 	   .array = { TEXT_IN(graph_replay_end, text, CAPKM_TEXT_MAX) }),
-	OP(GRAPH_DESTROY, graph_destroy, .access = WRITE, .probe = true),
+	OP(GRAPH_DESTROY, graph_destroy, .access = WRITE, .probe = true,
+	   .ids = { ID(GRAPH, graph_destroy, graph) }),
 	OP(GRAPH_QUERY, graph_query, .access = READ,
 	   .flags = CAPKM_GRAPH_QUERY_F_ALL,
+	   .ids = { ID(GRAPH, graph_query, graph) },
 	   .array = { CLAIMS_OUT(graph_query, claims) }),
 	OP(FAILURE_QUERY, failure_query, .access = READ,
+	   .ids = { ID(FAILURE, failure_query, failure),
+		    ID(BUFFER, failure_query, buffer) },
 	   .array = { REPORTS_OUT(failure_query),
 		      ARRAY(failure_query, hops, struct capkm_hop, SKIPS_MAX,
 			    OUT),
@@ -210,14 +219,17 @@ static const struct op ops[] = {
 		      ARRAY(failure_query, stack, char, CAPKM_STACK_MAX,
 			    OUT) }),
 	OP(SESSION_JOIN, session_join, .access = FREE, .probe = true,
-	   .limit = AT(session_join, out_limit)),
+	   .limit = AT(session_join, out_limit),
+	   .alone = true),
 	OP(STREAM_DESTROY, stream_destroy, .access = WRITE, .probe = true,
-	   .reserved = { AT(stream_destroy, __reserved) }),
+	   .reserved = { AT(stream_destroy, __reserved) },
+	   .ids = { ID(STREAM, stream_destroy, stream) }),
 	OP(STREAM_CONFIRM, stream_confirm, .access = WRITE, .probe = true,
 	   .flags = CAPKM_STREAM_CONFIRM_F_ALL,
 	   .place = AT(stream_confirm, place)),
 	OP(STREAM_FAULT, stream_fault, .access = WRITE, .probe = true,
 	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(stream_fault, place),
+	   .gives = { ID(FAILURE, stream_fault, out_failure) },
 	   .array = { TEXT_IN(stream_fault, text, CAPKM_TEXT_MAX) }),
 	OP(STREAM_FLUSH, stream_flush, .access = WRITE, .probe = true,
 	   .flags = CAPKM_STREAM_FLUSH_F_ALL, .place = AT(stream_flush, place),
@@ -227,37 +239,55 @@ static const struct op ops[] = {
 	   .flags = CAPKM_WINDOW_JOIN_F_ALL, .place = AT(window_join, place),
 	   .error = AT(window_join, out_state),
 	   .limit = AT(window_join, out_limit),
-	   .reserved = { AT(window_join, __reserved) }),
+	   .reserved = { AT(window_join, __reserved) },
+	   .ids = { ID(WINDOW, window_join, window) }),
 	OP(WINDOW_WAIT, window_wait, .access = READ, .probe = true,
 	   .flags = CAPKM_WINDOW_WAIT_F_ALL, .place = AT(window_wait, place),
-	   .left = AT(window_wait, timeout_ns)),
+	   .left = AT(window_wait, timeout_ns),
+	   .alone = true),
 	OP(GRAPH_UPDATE, graph_update, .access = WRITE, .probe = true,
 	   .flags = CAPKM_GRAPH_UPDATE_F_ALL,
 	   .reserved = { AT(graph_update, __reserved) },
+	   .ids = { ID(GRAPH, graph_update, graph),
+		    ID(WINDOW, graph_update, window) },
 	   .array = { REPORTS_OUT(graph_update) }),
 	OP(REFUSE, refuse, .access = WRITE, .probe = true,
 	   .flags = CAPKM_PLACE_F_SLOT, .place = AT(refuse, place),
 	   .error = AT(refuse, out_error_index),
 	   .limit = AT(refuse, out_limit),
+	   .gives = { ID(FAILURE, refuse, out_failure) },
 	   .array = { CLAIMS_IN(refuse, claims), REPORTS_OUT(refuse) }),
 	OP(LEDGER_CREATE, ledger_create, .access = WRITE, .probe = true,
 	   .flags = CAPKM_LEDGER_F_ALL,
 	   .limit = AT(ledger_create, out_limit),
 	   .reserved = { AT(ledger_create, __reserved) },
+	   .gives = { ID(LEDGER, ledger_create, out_ledger) },
 	   .array = { TEXT_IN(ledger_create, label, CAPKM_LABEL_MAX) }),
 	OP(LEDGER_BEGIN_STEP, ledger_begin_step, .access = WRITE,
-	   .probe = true),
+	   .probe = true,
+	   .ids = { ID(LEDGER, ledger_begin_step, ledger) }),
 	OP(LEDGER_RESERVE, ledger_reserve, .access = WRITE, .probe = true,
-	   .reserved = { AT(ledger_reserve, __reserved) }),
+	   .reserved = { AT(ledger_reserve, __reserved) },
+	   .ids = { ID(LEDGER, ledger_reserve, ledger) }),
 	OP(LEDGER_QUERY, ledger_query, .access = READ,
-	   .flags = CAPKM_LEDGER_QUERY_F_ALL),
+	   .flags = CAPKM_LEDGER_QUERY_F_ALL,
+	   .ids = { ID(LEDGER, ledger_query, ledger) }),
 	OP(LEDGER_FORK, ledger_fork, .access = WRITE, .probe = true,
 	   .flags = CAPKM_LEDGER_F_ALL,
 	   .limit = AT(ledger_fork, out_limit),
 	   .reserved = { AT(ledger_fork, __reserved) },
+	   .ids = { ID(LEDGER, ledger_fork, ledger) },
+	   .gives = { ID(LEDGER, ledger_fork, out_ledger) },
 	   .array = { TEXT_IN(ledger_fork, label, CAPKM_LABEL_MAX) }),
-	OP(LEDGER_ADOPT, ledger_adopt, .access = WRITE, .probe = true),
-	OP(LEDGER_DESTROY, ledger_destroy, .access = WRITE, .probe = true),
+	OP(LEDGER_ADOPT, ledger_adopt, .access = WRITE, .probe = true,
+	   .ids = { ID(LEDGER, ledger_adopt, ledger) }),
+	OP(LEDGER_DESTROY, ledger_destroy, .access = WRITE, .probe = true,
+	   .ids = { ID(LEDGER, ledger_destroy, ledger) }),
+	OP(SUBMIT, submit, .access = FREE, .probe = true, .alone = true,
+	   .error = AT(submit, out_error_index),
+	   .reserved = { AT(submit, __reserved) },
+	   .array = { ARRAY(submit, elements, struct capkm_element,
+			    CAPKM_ELEMENTS_MAX, IN) }),
 	OP(DEVICE_FAULT, device_fault, .access = FREE, .probe = true,
 	   .error = AT(device_fault, out_clients),
 	   .reserved = { AT(device_fault, __reserved) },

@@ -3,8 +3,7 @@
  * The ioctl ABI of /dev/capkm.
  *
  * Changelog, by ABI version:
- *  1  INFO to LEDGER_DESTROY, WINDOW_LIST, and the events that read() gives. The
- *     other numbers of enum capkm_nr are reserved and answer -ENOTTY.
+ *  1  INFO to WINDOW_LIST, and the events that read() gives.
  */
 #ifndef _UAPI_LINUX_CAPKM_H
 #define _UAPI_LINUX_CAPKM_H
@@ -71,7 +70,7 @@
 
 #define CAPKM_TYPE		0xCA
 
-/* Numbers are never reused. A reserved one answers -ENOTTY until it is built. */
+/* Numbers are never reused. */
 enum capkm_nr {
 	CAPKM_NR_INFO			= 0x00,
 	CAPKM_NR_DOMAIN_CREATE		= 0x01,
@@ -126,9 +125,8 @@ enum capkm_nr {
 	CAPKM_NR_LEDGER_FORK		= 0x32,
 	CAPKM_NR_LEDGER_ADOPT		= 0x33,
 	CAPKM_NR_LEDGER_DESTROY		= 0x34,
-	CAPKM_NR_WINDOW_LIST		= 0x36,
-	/* reserved: */
 	CAPKM_NR_SUBMIT			= 0x35,
+	CAPKM_NR_WINDOW_LIST		= 0x36,
 };
 
 /* Upper bounds of the ABI; what a kernel is set to is in INFO. */
@@ -138,6 +136,7 @@ enum capkm_nr {
 #define CAPKM_TEXT_MAX		255	/* bytes of a failure's text */
 #define CAPKM_STACK_MAX		1024	/* bytes of a failure's stack blob */
 #define CAPKM_CLAIMS_MAX	4096	/* claims in one array */
+#define CAPKM_ELEMENTS_MAX	256	/* operations in one SUBMIT */
 #define CAPKM_STREAM_FIRST	(1ULL << 32) /* first id STREAM_CREATE hands out */
 
 /**
@@ -2615,6 +2614,78 @@ struct capkm_ledger_destroy {
 	__aligned_u64 ledger;
 };
 #define CAPKM_IOC_LEDGER_DESTROY _IO(CAPKM_TYPE, CAPKM_NR_LEDGER_DESTROY)
+
+/**
+ * struct capkm_element - one operation of a SUBMIT
+ * @nr: enum capkm_nr: any but SUBMIT, SESSION_JOIN, WINDOW_WAIT and DOMAIN_*
+ * @__reserved: must be 0
+ * @arg_uptr: its struct, in which its answer is written as if it had been called
+ */
+struct capkm_element {
+	__u32 nr;
+	__u32 __reserved;
+	__aligned_u64 arg_uptr;
+};
+
+/*
+ * In the struct of an element, instead of an id: the one that element @element, in front
+ * of it, has given. Also as the buffer of a claim.
+ */
+#define CAPKM_REF_FIRST		(1ULL << 62)
+#define CAPKM_REF(element)	(CAPKM_REF_FIRST + (element))
+
+/**
+ * struct capkm_submit - ioctl(CAPKM_IOC_SUBMIT): many operations in one call
+ * @size: sizeof(struct capkm_submit)
+ * @flags: must be 0
+ * @elements_uptr: array of struct capkm_element, done one after the other
+ * @elements_len: its length, at most %CAPKM_ELEMENTS_MAX
+ * @from: the first that is done. Those in front of it were done by an earlier SUBMIT,
+ *	with the answers that are in their structs, and are only referred to
+ * @out_done: the elements in front of this one are done, those before @from included.
+ *	Less than @elements_len if it has stopped there: because of @out_error or, if
+ *	that is 0, because that element (SCOPE_ENTER, GRAPH_REPLAY_BEGIN) answers
+ *	%CAPKM_IN_PROGRESS. The rest is left alone
+ * @out_error: the errno with which it has stopped, 0 if there is none
+ * @out_error_index: unless @out_error is 0: which element is at fault; also when the
+ *	call fails with ENOTTY, EOPNOTSUPP, EINVAL or EFAULT because of one
+ * @__reserved: must be 0
+ *
+ * Each element is what a call of its own would be: it happens or changes nothing, and
+ * what is refused of it says more in its own struct (``out_error_index``, ``out_state``,
+ * ``out_limit``). The elements together are not: others may come in between, and what is
+ * done stays done. To go on, call again with @from at @out_done.
+ *
+ * An id of %CAPKM_REF is that of the answer that has the kind of the id, of the element
+ * that it names: ``out_stream``, ``out_buffer``, ``out_window``, ``out_scope``,
+ * ``out_graph``, ``out_failure``, ``out_ledger``; in GRAPH_REPLAY_END the graph of a
+ * GRAPH_REPLAY_BEGIN. The struct keeps the reference. SCOPE_EXIT and GRAPH_REPLAY_END
+ * of what was skipped or refused, and so not entered, do nothing: all that they answer
+ * is 0. Any other reference to what was not given (the graph of a window that was
+ * refused) is ENOENT; one to an element that is not in front, or never gives such an
+ * id, EINVAL.
+ *
+ * What an element reads is read before those in front of it have written their answers:
+ * they meet by references, not in memory. If an answer cannot be written when all
+ * is done (@out_error EFAULT), the element is done, and those behind it may be: @out_done
+ * says which.
+ *
+ * Needs what its elements need. Errors, with which nothing is done: ENOTTY (no such
+ * operation), EOPNOTSUPP (one that cannot be here), EINVAL (@from; an element in front
+ * of it that was not done so), EFAULT, EMSGSIZE, ENOMEM.
+ */
+struct capkm_submit {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 elements_uptr;
+	__u32 elements_len;
+	__u32 from;
+	__u32 out_done;
+	__u32 out_error;
+	__u32 out_error_index;
+	__u32 __reserved;
+};
+#define CAPKM_IOC_SUBMIT _IO(CAPKM_TYPE, CAPKM_NR_SUBMIT)
 
 /**
  * enum capkm_event_type - what has happened in the domain
