@@ -62,6 +62,7 @@ static const char *const op_names[] = {
 	[CAPKM_NR_LEDGER_FORK] = "ledger_fork",
 	[CAPKM_NR_LEDGER_ADOPT] = "ledger_adopt",
 	[CAPKM_NR_LEDGER_DESTROY] = "ledger_destroy",
+	[CAPKM_NR_SUBMIT] = "submit",
 };
 
 struct meaning {
@@ -166,6 +167,9 @@ static const struct meaning meanings[] = {
 	{ CAPKM_NR_LEDGER_ADOPT, EPERM, "only the domain's owner may" },
 	{ CAPKM_NR_LEDGER_ADOPT, EBUSY, "another session holds it, and a process of that lives" },
 	{ CAPKM_NR_LEDGER_DESTROY, EPERM, "another session holds it, or none: then its domain's owner can adopt it" },
+	{ CAPKM_NR_SUBMIT, EOPNOTSUPP, "not in a submit; call it on its own" },
+	{ CAPKM_NR_SUBMIT, EINVAL, "reserved members must be 0, done not above len, and what is in front of it must be as it was when it was done" },
+	{ CAPKM_NR_SUBMIT, EMSGSIZE, "more than CAPKM_ELEMENTS_MAX elements" },
 };
 
 /* What an errno means for every operation, see linux/capkm.h. */

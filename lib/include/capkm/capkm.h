@@ -1238,6 +1238,50 @@ CAPKM_API int capkm_scope_fail(struct capkm *c, struct capkm_scope *scope,
 			       const struct capkm_cause *cause,
 			       struct capkm_error *err);
 
+/* many operations at once */
+
+/**
+ * struct capkm_submit_opts - for capkm_submit()
+ * @sz: sizeof(struct capkm_submit_opts)
+ * @flags: must be 0
+ * @retry_ms: how long it waits for bytes that somebody else is writing, for each
+ *	element; 0 for the handle's value, %CAPKM_RETRY_NONE for not at all
+ */
+struct capkm_submit_opts {
+	size_t sz;
+	uint32_t flags;
+	uint32_t retry_ms;
+};
+
+/**
+ * capkm_submit() - does operations of the ABI one after the other, in one call
+ * @c: handle
+ * @elements: number and struct of each, see struct capkm_submit. A reference
+ *	(CAPKM_REF()) stands for an id that one in front of it gives. The structs are the
+ *	ABI's: a stream of 0 is stream 0, and what a struct points to is read, and written,
+ *	before this returns
+ * @len: length of @elements, at most %CAPKM_ELEMENTS_MAX
+ * @done: in: elements that are done already, 0 at first. Out: those that are done now,
+ *	all in front of that number; also when it does not return 0
+ * @opts: options or NULL
+ * @err: why not, or NULL; err->index is the element that is at fault
+ *
+ * Each element happens or changes nothing, as a call of its own would; all of them do
+ * not: it stops at the first that is refused, and what is done stays done. Once the
+ * reason is gone, the same call goes on with @done as it is. As capkm_scope_enter() and
+ * capkm_graph_replay_begin() it waits for bytes that somebody else is writing. A scope
+ * or replay that is skipped or refused, as its out_result says, is nothing to leave: an
+ * exit that refers to it does nothing.
+ *
+ * Return: 0: all are done; what linux/capkm.h says of the element at fault; -EAGAIN (an
+ * input of it is still being written after retry_ms); with nothing done -EOPNOTSUPP (an
+ * operation that cannot be in a submit), -ENOTTY, -EINVAL, -EMSGSIZE, -ENOMEM
+ */
+CAPKM_API int capkm_submit(struct capkm *c,
+			   const struct capkm_element *elements, uint32_t len,
+			   uint32_t *done, const struct capkm_submit_opts *opts,
+			   struct capkm_error *err);
+
 /* bytes */
 
 /**
