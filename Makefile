@@ -121,7 +121,7 @@ tsan:
 m32:
 	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' $(MAKE) -C lib O=$(O)/m32/lib $(O)/m32/lib/libcapkm.a
 	$(q)CFLAGS='$(CFLAGS) $(werror) -m32 -Wno-psabi' LDFLAGS='$(LDFLAGS) -static' \
-		$(MAKE) -C selftests O=$(O)/m32/selftests LIB=$(O)/m32/lib TESTS='abi session'
+		$(MAKE) -C selftests O=$(O)/m32/selftests LIB=$(O)/m32/lib TESTS='abi session submit'
 
 # With libc alone: that is all that libcapkm needs.
 $(O)/example/transformer:
