@@ -49,6 +49,25 @@ static int check_tree(const struct tree_node *node,
 	return node->height;
 }
 
+/* What each node keeps of the ranges below it, counted anew. */
+static bool check_kept(const struct tree_node *node, u64 *top, u64 *oldest)
+{
+	u64 left_top, left_oldest, right_top, right_oldest;
+	const struct span *s;
+
+	*top = 0;
+	*oldest = U64_MAX;
+	if (!node)
+		return true;
+	s = container_of(node, struct span, tree);
+	if (!check_kept(node->left, &left_top, &left_oldest) ||
+	    !check_kept(node->right, &right_top, &right_oldest))
+		return false;
+	*top = max(s->end, max(left_top, right_top));
+	*oldest = min(s->date, min(left_oldest, right_oldest));
+	return s->top == *top && s->left_top == left_top && s->oldest == *oldest;
+}
+
 struct model {
 	struct span span[SPANS];
 	bool in[SPANS];
@@ -80,6 +99,27 @@ static bool check_overlaps(const struct range_map *map, const struct model *m,
 	return n == expect;
 }
 
+/* The same of those from before a date. */
+static bool check_older(const struct range_map *map, const struct model *m,
+			u64 start, u64 end, u64 before)
+{
+	u64 n = 0, expect = 0;
+	struct span *s;
+	int i;
+
+	for (s = ck_range_first_older(map, start, end, before); s;
+	     s = ck_range_next_older(s, start, end, before)) {
+		if (!touches(s, start, end) || s->date >= before)
+			return false;
+		n++;
+	}
+	for (i = 0; i < SPANS; i++)
+		expect += m->in[i] && start < end &&
+			  touches(&m->span[i], start, end) &&
+			  m->span[i].date < before;
+	return n == expect;
+}
+
 static bool check_from(const struct range_map *map, const struct model *m,
 		       u64 start)
 {
@@ -101,11 +141,14 @@ static void change(struct range_map *map, struct model *m)
 	if (!m->in[i]) {
 		s->start = rng() % SPACE;
 		s->end = s->start + 1 + rng() % (rng() % 4 ? 8 : SPACE);
+		s->date = rng() % SPANS;
 		ck_range_insert(map, s);
 		m->in[i] = true;
 	} else if (rng() % 4) {
 		ck_range_erase(map, s);
 		m->in[i] = false;
+	} else if (rng() % 2) {
+		ck_range_set_date(map, s, rng() % SPANS);
 	} else {
 		ck_range_set_end(map, s,
 				 s->start + 1 + rng() % (s->end - s->start));
@@ -117,7 +160,7 @@ TEST(range_map_against_array)
 {
 	static struct model m;
 	struct range_map map;
-	u64 start, end, count;
+	u64 start, end, count, top, oldest;
 	int op, i;
 
 	rng_state = 1;
@@ -130,7 +173,11 @@ TEST(range_map_against_array)
 			TH_LOG("op %d [%llu, %llu)", op,
 			       (unsigned long long)start,
 			       (unsigned long long)end);
+		ASSERT_TRUE(check_older(&map, &m, start, end, rng() % SPANS))
+			TH_LOG("op %d", op);
 		ASSERT_TRUE(check_from(&map, &m, start)) TH_LOG("op %d", op);
+		ASSERT_TRUE(check_kept(map.tree.root, &top, &oldest))
+			TH_LOG("op %d", op);
 		ASSERT_LE(0, check_tree(map.tree.root, NULL));
 		count = 0;
 		for (i = 0; i < SPANS; i++)

@@ -16,12 +16,15 @@ static u64 oldest(const struct tree_node *node)
 	return node ? entry(node)->oldest : U64_MAX;
 }
 
-static void augment(struct tree_node *node)
+static bool augment(struct tree_node *node)
 {
 	struct span *s = entry(node);
+	const u64 was_top = s->top, was_oldest = s->oldest;
 
-	s->top = max(s->end, max(top(node->left), top(node->right)));
+	s->left_top = top(node->left);
+	s->top = max(s->end, max(s->left_top, top(node->right)));
 	s->oldest = min(s->date, min(oldest(node->left), oldest(node->right)));
+	return s->top != was_top || s->oldest != was_oldest;
 }
 
 void ck_range_map_init(struct range_map *map)
@@ -85,6 +88,13 @@ static bool promises(const struct tree_node *node, const struct query *q)
 	       (oldest(node) < q->before || q->before == U64_MAX);
 }
 
+/* The same of its left child, which is not touched if not. */
+static bool promises_left(const struct tree_node *node, const struct query *q)
+{
+	return node->left && entry(node)->left_top > q->start &&
+	       promises(node->left, q);
+}
+
 /*
  * In order of start the first match at or after @node, which has been come to
  * from @from: its parent (nothing of it is done), its left child (that is done)
@@ -96,7 +106,7 @@ static struct span *walk(const struct tree_node *node,
 	const struct tree_node *next;
 
 	while (node) {
-		if (from == node->parent && promises(node->left, q)) {
+		if (from == node->parent && promises_left(node, q)) {
 			from = node;
 			node = node->left;
 			continue;

@@ -15,6 +15,7 @@ struct span {
 	u64 start;
 	u64 end;
 	u64 top;		/* highest end in the subtree */
+	u64 left_top;		/* and in the left half of it */
 	u64 date;
 	u64 oldest;		/* lowest date in the subtree */
 };

@@ -6,11 +6,14 @@ static int height(const struct tree_node *node)
 	return node ? node->height : 0;
 }
 
-static void refresh(struct tree *t, struct tree_node *node)
+/* What @node keeps about its subtree; true if that has changed. */
+static bool refresh(struct tree *t, struct tree_node *node)
 {
+	const int was = node->height;
+	bool changed = t->augment && t->augment(node);
+
 	node->height = 1 + max(height(node->left), height(node->right));
-	if (t->augment)
-		t->augment(node);
+	return changed || node->height != was;
 }
 
 /* Makes @new the child that @old is of @parent. */
@@ -57,30 +60,31 @@ static struct tree_node *rotate_right(struct tree *t, struct tree_node *node)
 	return up;
 }
 
-/* Restores height and balance of @node; returns the root of its subtree. */
-static struct tree_node *balance(struct tree *t, struct tree_node *node)
+/* Restores the balance of @node, which leans; returns the root of its subtree. */
+static struct tree_node *rotate(struct tree *t, struct tree_node *node, int lean)
 {
-	int lean = height(node->left) - height(node->right);
-
-	if (lean > 1) {
+	if (lean > 0) {
 		if (height(node->left->left) < height(node->left->right))
 			rotate_left(t, node->left);
 		return rotate_right(t, node);
 	}
-	if (lean < -1) {
-		if (height(node->right->right) < height(node->right->left))
-			rotate_right(t, node->right);
-		return rotate_left(t, node);
-	}
-	refresh(t, node);
-	return node;
+	if (height(node->right->right) < height(node->right->left))
+		rotate_right(t, node->right);
+	return rotate_left(t, node);
 }
 
-/* To the root: what a node keeps about its subtree may have changed too. */
+/* Up to the first node that keeps what it had, for then nothing above it changes. */
 static void balance_up(struct tree *t, struct tree_node *node)
 {
-	for (; node; node = node->parent)
-		node = balance(t, node);
+	int lean;
+
+	for (; node; node = node->parent) {
+		lean = height(node->left) - height(node->right);
+		if (lean > 1 || lean < -1)
+			node = rotate(t, node, lean);
+		else if (!refresh(t, node))
+			return;
+	}
 }
 
 void ck_tree_link(struct tree *t, struct tree_node *node,
@@ -90,7 +94,8 @@ void ck_tree_link(struct tree *t, struct tree_node *node,
 	node->left = NULL;
 	node->right = NULL;
 	*link = node;
-	balance_up(t, node);
+	refresh(t, node);
+	balance_up(t, parent);
 }
 
 void ck_tree_erase(struct tree *t, struct tree_node *node)
@@ -119,13 +124,16 @@ void ck_tree_erase(struct tree *t, struct tree_node *node)
 	next->left = node->left;
 	next->left->parent = next;
 	replace_child(t, node->parent, node, next);
+	next->height = 0;	/* as no node has: what it keeps is of its old place */
 	balance_up(t, from);
+	if (!next->height)
+		balance_up(t, next);
 }
 
 void ck_tree_changed(struct tree *t, struct tree_node *node)
 {
-	for (; node; node = node->parent)
-		refresh(t, node);
+	while (node && refresh(t, node))
+		node = node->parent;
 }
 
 struct tree_node *ck_tree_first(const struct tree *t)

@@ -16,8 +16,8 @@ struct tree_node {
 
 struct tree {
 	struct tree_node *root;
-	/* Recomputes what @node keeps about its subtree; may be NULL. */
-	void (*augment)(struct tree_node *node);
+	/* Recomputes what @node keeps about its subtree: has it changed? May be NULL. */
+	bool (*augment)(struct tree_node *node);
 };
 
 /* Puts @node at the empty place @link below @parent, and rebalances. */
