@@ -41,6 +41,14 @@ static inline void host_unlock(struct host_mutex *m)
 	mutex_unlock(&m->mutex);
 }
 
+/* The mutex is handed over to whoever has waited for long. */
+static inline void host_let_in(struct host_mutex *m)
+{
+	mutex_unlock(&m->mutex);
+	cond_resched();
+	mutex_lock(&m->mutex);
+}
+
 static inline void host_assert_held(const struct host_mutex *m)
 {
 	lockdep_assert_held(&m->mutex);

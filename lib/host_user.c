@@ -68,6 +68,38 @@ void host_mutex_destroy(struct host_mutex *m)
 	pthread_mutex_destroy(&m->mutex);
 }
 
+/* Counted only while it waits, so that host_let_in() sees whom to let in. */
+static void lock_mutex(struct host_mutex *m)
+{
+	if (likely(!pthread_mutex_trylock(&m->mutex)))
+		return;
+	__atomic_fetch_add(&m->waiting, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&m->mutex);
+	__atomic_fetch_sub(&m->waiting, 1, __ATOMIC_RELAXED);
+}
+
+static _Atomic u64 lets_in;
+
+/*
+ * Whoever waits is asleep, and the mutex goes to the first who comes: that would be us
+ * again, so we sleep, too.
+ */
+void host_let_in(struct host_mutex *m)
+{
+	const struct timespec moment = { .tv_nsec = 50000 };
+
+	lets_in++;
+	host_unlock(m);
+	if (__atomic_load_n(&m->waiting, __ATOMIC_RELAXED))
+		nanosleep(&moment, NULL);
+	host_lock(m);
+}
+
+uint64_t capkm_test_let_in_count(void)
+{
+	return lets_in;
+}
+
 #ifdef CAPKM_DEBUG
 static bool is_mine(const struct host_mutex *m)
 {
@@ -76,7 +108,7 @@ static bool is_mine(const struct host_mutex *m)
 
 void host_lock(struct host_mutex *m)
 {
-	pthread_mutex_lock(&m->mutex);
+	lock_mutex(m);
 	m->owner = pthread_self();
 	m->held = true;
 }
@@ -95,7 +127,7 @@ void host_assert_held(const struct host_mutex *m)
 #else
 void host_lock(struct host_mutex *m)
 {
-	pthread_mutex_lock(&m->mutex);
+	lock_mutex(m);
 }
 
 void host_unlock(struct host_mutex *m)

@@ -54,9 +54,13 @@ typedef int64_t s64;
 __attribute__((format(printf, 3, 4)))
 int scnprintf(char *buf, size_t size, const char *format, ...);
 
-/* @owner is only kept in debug builds, for host_assert_held(). */
+/*
+ * @waiting: how many do not get it at once. @owner is only kept in debug builds, for
+ * host_assert_held().
+ */
 struct host_mutex {
 	pthread_mutex_t mutex;
+	u32 waiting;
 #ifdef CAPKM_DEBUG
 	pthread_t owner;
 	bool held;

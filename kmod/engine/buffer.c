@@ -30,29 +30,46 @@ static void shed(struct buffer *b, struct claim *c, struct stock *back,
 	ck_failure_unpin(f, back);
 }
 
-static void destroy(struct buffer *b, struct stock *back, bool keep_reports)
+/* A piece of what it carries goes; true if that was all, and it has gone, too. */
+static bool destroy_some(struct buffer *b, struct stock *back)
 {
-	struct domain *d = b->domain;
 	struct tree_node *node;
 	u32 n = 0;
 
-	while ((node = ck_tree_first(&b->claims.tree))) {
+	for (; n < PIECE && (node = ck_tree_first(&b->claims.tree)); n++)
 		shed(b, container_of(node, struct claim, span.tree), back,
-		     keep_reports);
-		if (!(++n % 1024))
-			host_relax();
-	}
-	ck_writer_clear(&(struct target) { .buffer = b, .end = b->size }, back);
+		     b->keep_reports);
+	ck_writers_drop(b, PIECE - n, back);
+	if (b->claims.count || b->writers.count)
+		return false;
 	host_free(b->spare_claim);
 	host_free(b->spare_carrier);
-	ck_id_erase(&d->buffers, &b->node);
+	ck_id_erase(&b->domain->buffers, &b->node);
 	host_free(b);
+	return true;
 }
 
+/* Without references it is not found any more but to be looked at. */
 void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports)
 {
-	if (!--b->refs)
-		destroy(b, back, keep_reports);
+	if (--b->refs)
+		return;
+	b->keep_reports = keep_reports;
+	if (!destroy_some(b, back))
+		link_add_tail(&b->dying, &b->domain->dying_buffers);
+}
+
+bool ck_buffer_bury(struct domain *d)
+{
+	struct buffer *b;
+
+	if (link_empty(&d->dying_buffers))
+		return false;
+	b = link_first(&d->dying_buffers, struct buffer, dying);
+	link_del(&b->dying);
+	if (!destroy_some(b, NULL))
+		link_add_tail(&b->dying, &d->dying_buffers);
+	return true;
 }
 
 /* Something about its bytes has changed: readers that copy must look again. */
@@ -115,16 +132,14 @@ static void hold_drop(struct capkm_session *s, struct hold *h, bool keep_reports
 	host_free(h);
 }
 
-void ck_session_drop_holds(struct capkm_session *s)
+bool ck_session_drop_holds(struct capkm_session *s)
 {
 	struct id_node *node;
-	u32 n = 0;
+	u32 n;
 
-	while ((node = ck_id_first(&s->holds))) {
+	for (n = 0; n < PIECE && (node = ck_id_first(&s->holds)); n++)
 		hold_drop(s, container_of(node, struct hold, node), true);
-		if (!(++n % 256))
-			host_relax();
-	}
+	return n;
 }
 
 int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,

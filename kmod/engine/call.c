@@ -256,6 +256,7 @@ int ck_frame_run(struct frame *f)
 		c->client->calls++;
 	if (!err)
 		err = f->op->fn(c);
+	ck_bury(c->domain);
 	if (c->client)
 		c->client->calls--;
 	return err;

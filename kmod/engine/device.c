@@ -363,7 +363,7 @@ static struct failure *lose(struct domain *d, struct client_device *dev, u32 kin
 	dev->latent = NULL;
 	ck_failure_date(d, f, kind, code);
 	ck_who_copy(&f->who, &dev->client->who);
-	if (!dev->client->session->leaving)
+	if (!dev->client->session->leaving && !d->dead)
 		taint_private(dev, f, all, tick);
 	for_each_slot(slot, dev) {
 		ck_taint_unconfirmed_failed(slot);
@@ -540,7 +540,7 @@ static bool holds_private_on(const struct capkm_session *s, const u8 *uuid)
 /* A dead client stands for a session that has no other and lives on. */
 static bool is_concerned(const struct client *c, const u8 *uuid)
 {
-	if (c->dead && c->session->clients_n)
+	if (c->dead && (c->session->clients_n || c->session->leaving))
 		return false;
 	return ck_device_find(c, uuid) || holds_private_on(c->session, uuid);
 }
@@ -639,9 +639,7 @@ static int fault_domain(struct domain *d, const u8 *uuid,
 			}
 			first = first ? first : err;
 		}
-		host_unlock(&d->lock);
-		host_relax();
-		host_lock(&d->lock);
+		host_let_in(&d->lock);
 	}
 	host_unlock(&d->lock);
 	return first;

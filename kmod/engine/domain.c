@@ -144,26 +144,42 @@ void ck_domain_trim(struct domain *d)
 	drop_reports(d, min(d->limit[CAPKM_LIMIT_REPORTS], (u64)U32_MAX));
 }
 
-/* All sessions have left or were cut off: nothing of it is needed any more. */
+void ck_bury(struct domain *d)
+{
+	while (ck_graph_bury(d) || ck_buffer_bury(d))
+		host_let_in(&d->lock);
+}
+
+/*
+ * All sessions have left or were cut off: nothing of it is needed any more. In between
+ * a session may leave for good, so it is looked up anew.
+ */
 static void clear(struct domain *d)
 {
 	struct capkm_session *s;
 	struct id_node *node;
 	struct link *l, *k;
+	u64 id = 0;
 
 	link_for_each(l, &d->sessions) {
 		s = link_entry(l, struct capkm_session, sib);
 		link_for_each(k, &s->clients)
 			ck_client_end(link_entry(k, struct client, sib));
-		ck_session_drop_holds(s);
 	}
-	while ((node = ck_id_first(&d->windows)))
+	host_wake(&d->waitq);
+	while ((s = ck_session_from(d, id))) {
+		id = s->id + !ck_session_drop_holds(s);
+		host_let_in(&d->lock);
+	}
+	while ((node = ck_id_first(&d->windows))) {
 		ck_window_close(d, container_of(node, struct window, node),
 				CAPKM_WINDOW_REFUSED, NULL);
+		host_let_in(&d->lock);
+	}
 	ck_ledgers_free(d);
 	drop_history(d, 0);
 	drop_reports(d, 0);
-	host_wake(&d->waitq);
+	ck_bury(d);
 }
 
 static void domain_free(struct domain *d)
@@ -409,6 +425,8 @@ static struct domain *domain_new(const struct capkm_caller *who, u32 uid,
 	d->created_ns = host_time_ns();
 	d->next_stream = CAPKM_STREAM_FIRST;
 	link_init(&d->sessions);
+	link_init(&d->dying_buffers);
+	link_init(&d->dying_graphs);
 	link_init(&d->history);
 	link_init(&d->reports);
 	return d;

@@ -315,9 +315,7 @@ int ck_dump_breathe(struct dump *dump, u64 steps)
 	if (dump->steps < STEPS_MAX)
 		return 0;
 	dump->steps = 0;
-	host_unlock(&dump->domain->lock);
-	host_relax();
-	host_lock(&dump->domain->lock);
+	host_let_in(&dump->domain->lock);
 	note_domain(dump);
 	return host_killed() ? -EINTR : 1;
 }
@@ -427,6 +425,7 @@ int capkm_abandon(u64 domain, u64 window, const struct capkm_caller *who)
 		err = w ? 0 : -ENOENT;
 		if (w) {
 			ck_window_abandon(d, w, NULL);
+			ck_bury(d);
 			unlist = ck_domain_idle(d);
 		}
 		host_unlock(&d->lock);

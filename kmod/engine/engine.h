@@ -11,7 +11,9 @@
  *	    registry.lock	the table of domains, a leaf
  *
  * No user memory is touched, nothing is allocated and nothing waits under the
- * last two; host_wait() lets domain->lock go while it waits.
+ * last two; host_wait() lets domain->lock go while it waits. Dumps, and what destroys
+ * buffers and graphs, let it go after bounded pieces of work (host_let_in()): what is
+ * destroyed is hidden first, so that nobody finds a half of it.
  */
 #ifndef CAPKM_ENGINE_H
 #define CAPKM_ENGINE_H

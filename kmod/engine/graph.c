@@ -53,41 +53,61 @@ void ck_graph_from_window(struct graph *g, struct window *w)
 	}
 }
 
-void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports)
+static u32 drop_retained(struct graph *g, u32 most)
 {
-	struct id_node *node;
 	struct retained *r;
-	struct use *use;
+	u32 n;
 
-	/* Its buffers can no longer ask it what its replays did to them. */
-	for (node = ck_id_first(&g->uses); node; node = ck_id_next(node)) {
-		use = use_of(node);
-		if (!(use->writes.count + use->seen.count))
-			continue;
-		use->buffer->sequence = max(use->buffer->sequence, g->touched);
-		if (!use->buffer->shared)
-			use->buffer->dirty = max(use->buffer->dirty, g->dirty);
-	}
-	g->touched = 0;
-	g->dirty = 0;
-	ck_uses_free(&g->uses, back, keep_reports);
-	while (!link_empty(&g->retained)) {
+	for (n = 0; n < most && !link_empty(&g->retained); n++) {
 		r = link_first(&g->retained, struct retained, sib);
 		link_del(&r->sib);
 		host_free(r);
 	}
+	return n;
+}
+
+void ck_graph_strip(struct graph *g, struct stock *back, bool keep_reports)
+{
+	ck_uses_free(&g->uses, back, keep_reports);
+	g->touched = 0;
+	g->dirty = 0;
+	drop_retained(g, U32_MAX);
+}
+
+/* A piece of it goes; true if that was all. */
+static bool free_some(struct graph *g, struct stock *back)
+{
+	if (ck_uses_free_some(&g->uses, PIECE, back, g->keep_reports) ||
+	    drop_retained(g, PIECE) == PIECE || !ck_stock_free_some(&g->stock, PIECE))
+		return false;
+	host_free(g);
+	return true;
 }
 
 void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 		   bool keep_reports)
 {
 	host_trace(graph_destroy, g, NULL);
-	ck_graph_strip(g, back, keep_reports);
 	link_del(&g->sib);
 	g->client->graphs_n--;
+	g->client = NULL;
+	g->keep_reports = keep_reports;
 	ck_id_erase(&d->graphs, &g->node);
-	ck_stock_free(&g->stock);
-	host_free(g);
+	if (!free_some(g, back))
+		link_add_tail(&g->sib, &d->dying_graphs);
+}
+
+bool ck_graph_bury(struct domain *d)
+{
+	struct graph *g;
+
+	if (link_empty(&d->dying_graphs))
+		return false;
+	g = link_first(&d->dying_graphs, struct graph, sib);
+	link_del(&g->sib);
+	if (!free_some(g, NULL))
+		link_add_tail(&g->sib, &d->dying_graphs);
+	return true;
 }
 
 u64 ck_graph_touched(const struct buffer *b)

@@ -54,6 +54,11 @@ u64 host_features(void);
 
 /* Lets others run between two bounded pieces of long work. */
 void host_relax(void);
+/*
+ * The same for whoever waits for @m, which is let go and taken again: what it protects
+ * may be another afterwards.
+ */
+void host_let_in(struct host_mutex *m);
 /* The caller is being killed: nobody waits for the rest of long work that may stop. */
 bool host_killed(void);
 

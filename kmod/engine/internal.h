@@ -54,6 +54,8 @@ struct stock {
 
 void ck_stock_init(struct stock *st);
 void ck_stock_free(struct stock *st);
+/* Up to @most of it; true if that was all. */
+bool ck_stock_free_some(struct stock *st, u32 most);
 /* Without the lock: buys until @st holds @need. */
 int ck_stock_buy(struct stock *st, const struct need *need);
 bool ck_stock_has(const struct stock *st, const struct need *need);
@@ -224,7 +226,10 @@ struct buffer {
 	 */
 	struct claim *spare_claim;
 	struct carrier *spare_carrier;
-	struct link uses;	/* struct use of windows and graphs */
+	union {
+		struct link uses;	/* struct use of windows and graphs */
+		struct link dying;	/* domain->dying_buffers, without refs */
+	};
 	u32 uses_n;
 	u32 holders;		/* references of sessions */
 	u32 refs;		/* holders, open scopes, windows, graphs */
@@ -235,6 +240,7 @@ struct buffer {
 	u64 stamp;		/* domain->stamp of the check that met it */
 	u8 device[16];
 	bool exported, unallocated, shared, fresh;
+	bool keep_reports;	/* of the failures that it carried when it was dying */
 	char label[CAPKM_LABEL_MAX + 1];
 };
 
@@ -276,7 +282,10 @@ struct fault {
 };
 
 void ck_buffer_get(struct buffer *b);
+/* The last one destroys it or, if it carries much, leaves that to ck_bury(). */
 void ck_buffer_put(struct buffer *b, struct stock *back, bool keep_reports);
+/* A piece of a buffer that is dying; false if there is none. */
+bool ck_buffer_bury(struct domain *d);
 void ck_buffer_touch(struct buffer *b);
 
 /* How often an exit over the range may have to split a claim. */
@@ -354,6 +363,8 @@ void ck_writer_set(const struct target *t, u64 session, u64 stream, u64 tick,
 		   struct stock *st);
 /* Nobody did; costs up to one claim. */
 void ck_writer_clear(const struct target *t, struct stock *st);
+/* Those of a buffer that is dying go, but no more than @most of them. */
+void ck_writers_drop(struct buffer *b, u32 most, struct stock *back);
 /* The lowest byte not written after @since, or @t->end; who wrote it, or NULL. */
 u64 ck_writer_stale(const struct target *t, u64 since,
 		    const struct claim **writer);
@@ -377,6 +388,9 @@ struct use *ck_use_get(struct id_map *uses, struct buffer *b,
 bool ck_use_add(struct range_map *set, u64 start, u64 end, struct stock *from);
 /* Frees all uses and their claims; drops their references to buffers. */
 void ck_uses_free(struct id_map *uses, struct stock *back, bool keep_reports);
+/* The same of about @most of them; true if there are more. */
+bool ck_uses_free_some(struct id_map *uses, u32 most, struct stock *back,
+		       bool keep_reports);
 /* Keeps the claims, drops the references to buffers. */
 void ck_uses_forget(struct id_map *uses, struct stock *back,
 		    bool keep_reports);
@@ -385,6 +399,12 @@ u32 ck_use_gaps(const struct use *use, u64 start, u64 end,
 		void (*each)(void *ctx, u64 start, u64 end), void *ctx);
 
 /* ---- domains, sessions, clients ---- */
+
+/*
+ * So many buffers, claims or other small things are destroyed in one hold of the lock,
+ * or few more.
+ */
+#define PIECE			256u
 
 struct domain {
 	struct host_mutex lock;
@@ -404,6 +424,11 @@ struct domain {
 	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
 	    next_failure, next_client, next_ledger;
 	struct id_map buffers, windows, scopes, graphs, failures, streams, ledgers;
+	/*
+	 * Destroyed, and hidden from all that could use them, but too large to be
+	 * freed in the same hold of the lock: ck_bury().
+	 */
+	struct link dying_buffers, dying_graphs;
 	struct ledger *ledger;		/* for what windows retain, or NULL */
 	struct capkm_usage charged;	/* to all ledgers ever, but for what they inherit */
 	u64 stamp;			/* of the last check */
@@ -613,11 +638,12 @@ struct scope {
 
 struct graph {
 	struct id_node node;		/* domain->graphs */
-	struct link sib;		/* client->graphs */
-	struct client *client;
+	struct link sib;		/* client->graphs, or domain->dying_graphs */
+	struct client *client;		/* NULL while it is dying */
 	struct id_map uses;
 	struct link busy;		/* uses whose buffers have claims */
 	struct link tracked;		/* uses whose buffers are shared or fresh */
+	bool keep_reports;		/* of its buffers, while it is dying */
 	u64 dirty;			/* the last replay that left it unconfirmed */
 	u64 window, owner, cookie;
 	struct link retained;
@@ -704,7 +730,8 @@ bool ck_session_opener(const struct capkm_session *s,
 void ck_client_end(struct client *c);
 void ck_client_fill(const struct client *c, struct capkm_client_view *v);
 void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v);
-void ck_session_drop_holds(struct capkm_session *s);
+/* A piece of the buffers that a session holds which has ended; false if it has none. */
+bool ck_session_drop_holds(struct capkm_session *s);
 int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 		      struct target *t);
 /* Is it the session's own id, or one that it was given? */
@@ -727,6 +754,8 @@ struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
 u64 ck_domains_changes(void);		/* that were listed or unlisted; the same */
 /* The lowest user from *@uid up that has domains, and how many; the same. */
 bool ck_domains_of(u64 *uid, u64 *domains, u64 *defunct);
+/* Frees what is dying; lets go of the lock now and then, so nothing may be kept over it. */
+void ck_bury(struct domain *d);
 /* Forgets the oldest, down to the limits. */
 void ck_domain_trim(struct domain *d);
 void ck_domain_put(struct domain *d);	/* no lock held */
@@ -855,8 +884,11 @@ void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
 /* True if a replay was torn. */
 bool ck_graph_end(struct domain *d, struct graph *g, u64 tick,
 		  struct stock *back);
+/* It is hidden at once; if it has many claims, ck_bury() frees them. */
 void ck_graph_free(struct domain *d, struct graph *g, struct stock *back,
 		   bool keep_reports);
+/* A piece of a graph that is dying; false if there is none. */
+bool ck_graph_bury(struct domain *d);
 /*
  * Is a byte of the range written by a replay that is under way? It is the lowest
  * one that such a graph writes.

@@ -74,10 +74,28 @@ int capkm_session_open(const struct capkm_caller *who,
 	return 0;
 }
 
-/* Every client that is left ends, then the session gives back what it holds. */
-static void detach(struct capkm_session *s, struct domain *d)
+/* A piece of what it has; false if there is nothing left. */
+static bool drop_some(struct capkm_session *s, struct domain *d)
 {
 	struct stream *stream;
+	u32 n;
+
+	for (n = 0; n < PIECE && !link_empty(&s->streams); n++) {
+		stream = link_first(&s->streams, struct stream, sib);
+		link_del(&stream->sib);
+		ck_id_erase(&d->streams, &stream->node);
+		host_free(stream);
+	}
+	return n || ck_session_drop_holds(s);
+}
+
+/*
+ * Every client that is left ends, in one hold of the lock. Then the session gives back
+ * what it holds, as if it closed its buffers one after the other: who comes in between
+ * finds each of them either held or hidden.
+ */
+static void detach(struct capkm_session *s, struct domain *d)
+{
 	struct link *l;
 	bool unlist;
 
@@ -85,14 +103,10 @@ static void detach(struct capkm_session *s, struct domain *d)
 	s->leaving = true;
 	link_for_each(l, &s->clients)
 		ck_client_end(link_entry(l, struct client, sib));
-	ck_session_drop_holds(s);
 	ck_ledgers_leave(s);
-	while (!link_empty(&s->streams)) {
-		stream = link_first(&s->streams, struct stream, sib);
-		link_del(&stream->sib);
-		ck_id_erase(&d->streams, &stream->node);
-		host_free(stream);
-	}
+	while (drop_some(s, d))
+		host_let_in(&d->lock);
+	ck_bury(d);
 	while (!link_empty(&s->clients))
 		client_free(link_first(&s->clients, struct client, sib));
 	d->failure_readers -= s->wants_failures;
@@ -191,6 +205,7 @@ void capkm_client_end(struct capkm_session *s, struct host_proc *proc,
 		if (c->who.proc == proc && (!image || c->image == image))
 			ck_client_end(c);
 	}
+	ck_bury(d);
 	host_unlock(&d->lock);
 }
 

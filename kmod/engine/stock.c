@@ -45,6 +45,19 @@ static void *get(struct stock *st, enum stock_kind kind)
 	return l;
 }
 
+bool ck_stock_free_some(struct stock *st, u32 most)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		for (; st->n[kind]; most--) {
+			if (!most)
+				return false;
+			host_free(get(st, kind));
+		}
+	return true;
+}
+
 static void free_down_to(struct stock *st, u64 keep)
 {
 	int kind;

@@ -47,16 +47,32 @@ bool ck_use_add(struct range_map *set, u64 start, u64 end, struct stock *from)
 	return true;
 }
 
-static void free_set(struct range_map *set, struct stock *back)
+/* Up to @most of its claims: how many. */
+static u32 free_set(struct range_map *set, u32 most, struct stock *back)
 {
 	struct tree_node *node;
 	struct claim *c;
+	u32 n;
 
-	while ((node = ck_tree_first(&set->tree))) {
+	for (n = 0; n < most && (node = ck_tree_first(&set->tree)); n++) {
 		c = container_of(node, struct claim, span.tree);
 		ck_range_erase(set, &c->span);
 		ck_stock_give(back, STOCK_CLAIM, c);
 	}
+	return n;
+}
+
+/* Its buffer can no longer ask the graph what replays did to it. */
+static void tell_buffer(struct use *use)
+{
+	const struct graph *g = use->graph;
+	struct buffer *b = use->buffer;
+
+	if (!b || !g || !(use->writes.count + use->seen.count))
+		return;
+	b->sequence = max(b->sequence, g->touched);
+	if (!b->shared)
+		b->dirty = max(b->dirty, g->dirty);
 }
 
 static void forget(struct use *use, struct stock *back, bool keep_reports)
@@ -82,23 +98,32 @@ void ck_uses_forget(struct id_map *uses, struct stock *back, bool keep_reports)
 		       keep_reports);
 }
 
-void ck_uses_free(struct id_map *uses, struct stock *back, bool keep_reports)
+bool ck_uses_free_some(struct id_map *uses, u32 most, struct stock *back,
+		       bool keep_reports)
 {
 	struct id_node *node;
 	struct use *use;
-	u32 n = 0;
+	u32 n;
 
-	while ((node = ck_id_first(uses))) {
+	for (n = 0; n < most && (node = ck_id_first(uses)); n++) {
 		use = container_of(node, struct use, node);
+		tell_buffer(use);
+		n += free_set(&use->writes, most - n, back);
+		n += free_set(&use->inputs, most - n, back);
+		n += free_set(&use->seen, most - n, back);
+		if (n == most)
+			return true;
 		ck_id_erase(uses, node);
-		free_set(&use->writes, back);
-		free_set(&use->inputs, back);
-		free_set(&use->seen, back);
 		forget(use, back, keep_reports);
 		ck_stock_give(back, STOCK_USE, use);
-		if (!(++n % 64))
-			host_relax();
 	}
+	return uses->count;
+}
+
+void ck_uses_free(struct id_map *uses, struct stock *back, bool keep_reports)
+{
+	while (ck_uses_free_some(uses, 1024, back, keep_reports))
+		host_relax();
 }
 
 u32 ck_use_gaps(const struct use *use, u64 start, u64 end,

@@ -62,6 +62,19 @@ void ck_writer_clear(const struct target *t, struct stock *st)
 	}
 }
 
+void ck_writers_drop(struct buffer *b, u32 most, struct stock *back)
+{
+	struct tree_node *node;
+	struct claim *c;
+	u32 n;
+
+	for (n = 0; n < most && (node = ck_tree_first(&b->writers.tree)); n++) {
+		c = container_of(node, struct claim, span.tree);
+		erase(b, c);
+		ck_stock_give(back, STOCK_CLAIM, c);
+	}
+}
+
 void ck_writer_set(const struct target *t, u64 session, u64 stream, u64 tick,
 		   struct stock *st)
 {
