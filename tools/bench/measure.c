@@ -122,12 +122,19 @@ static double batch(const struct op *op, uint64_t n)
 	return spent > 0 ? spent : 0;
 }
 
+/* The first one is slow, for nothing is in a cache. */
+static double warm_batch(const struct op *op, uint64_t n)
+{
+	batch(op, n);
+	return batch(op, n);
+}
+
 /* How many make a batch; this is the warm-up, too. */
 static uint64_t find_batch(const struct op *op)
 {
 	uint64_t n = 1;
 
-	while (batch(op, n) < BATCH_NS && (!op->most || n < op->most))
+	while (warm_batch(op, n) < BATCH_NS && (!op->most || n < op->most))
 		n *= 2;
 	return op->most && n > op->most ? op->most : n;
 }
