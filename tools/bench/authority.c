@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 static const struct through all[] = {
-	{ .name = "embedded", .path = "embedded:" },
-	{ .name = "ioctl", .path = "/dev/capkm", .kernel = true },
+	{ .name = "embedded", .submit = "embedded, submit", .path = "embedded:" },
+	{ .name = "ioctl", .submit = "ioctl, submit", .path = "/dev/capkm", .kernel = true },
 };
 
 const struct through *const *throughs(void)

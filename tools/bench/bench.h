@@ -89,6 +89,7 @@ struct op {
 	void (*after)(void *state, uint64_t n);
 	void *state;
 	uint64_t most;			/* in one batch, 0: no bound */
+	uint32_t each;			/* that @run does instead of one, 0: it does one */
 	double yardstick;
 };
 
@@ -115,6 +116,7 @@ double load_at_begin(void);
 /* A way to the authority. */
 struct through {
 	const char *name;
+	const char *submit;		/* the name if many calls are done in one; or NULL */
 	const char *path;		/* of capkm_open() */
 	bool kernel;
 };

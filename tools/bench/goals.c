@@ -34,7 +34,7 @@ static const struct aim {
 	{ "fail and rewrite", "embedded", "scopes", "fail and rewrite", 1, 3 / 4. },
 	{ "allocations of a clean scope", "embedded", "scopes", "scope allocates", 2, 0, ITSELF,
 	  .scale = 1, .unit = "allocations" },
-	{ "clean scope over two buffers, in a submit of 64", "submit", "scopes", "scope", 2, 1 },
+	{ "clean scope over two buffers, in a submit of 64", "ioctl, submit", "scopes", "scope", 2, 1 },
 	{ "clean scope over two buffers", "ioctl", "scopes", "scope", 2, 4 },
 #define BOTH(text, ...)							\
 	{ text, "embedded", __VA_ARGS__ }, { text, "ioctl", __VA_ARGS__ }

@@ -167,6 +167,12 @@ static double median_of(const double *v, uint32_t len)
 	return quantile(sorted, len, .5);
 }
 
+/* Operations of a batch. */
+static uint64_t done(const struct op *op, uint64_t n)
+{
+	return op->each ? n * op->each : n;
+}
+
 /* Each round begins with another operation. */
 static void take_samples(const struct op *ops, const uint64_t *n, size_t len, double *v,
 			 uint32_t rounds)
@@ -175,7 +181,7 @@ static void take_samples(const struct op *ops, const uint64_t *n, size_t len, do
 		for (size_t i = 0; i < len; i++) {
 			const size_t at = (i + r) % len;
 
-			v[at * rounds + r] = batch(&ops[at], n[at]) / n[at];
+			v[at * rounds + r] = batch(&ops[at], n[at]) / done(&ops[at], n[at]);
 		}
 }
 
@@ -197,7 +203,7 @@ void measure(const char *group, const struct op *given, size_t given_len)
 		add_result((struct result){
 			.group = group, .operation = ops[i].operation,
 			.through = ops[i].through ? ops[i].through : "",
-			.size = ops[i].size, .batch = n[i], .null_ioctl = null,
+			.size = ops[i].size, .batch = done(&ops[i], n[i]), .null_ioctl = null,
 			.yardstick = ops[i].yardstick,
 		}, &v[i * rounds], rounds);
 	free(v);
