@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/hrtimer.h>
+#include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
@@ -46,6 +47,11 @@ u64 host_features(void)
 u64 host_uptime_ns(void)
 {
 	return ktime_get_boottime_ns();
+}
+
+unsigned long host_moment(void)
+{
+	return jiffies;
 }
 
 void host_relax(void)

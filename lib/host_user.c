@@ -214,6 +214,12 @@ u64 host_uptime_ns(void)
 	return clock_ns(CLOCK_BOOTTIME);
 }
 
+/* The kernel's tick, which the process can look at without a call. */
+unsigned long host_moment(void)
+{
+	return (unsigned long)clock_ns(CLOCK_MONOTONIC_COARSE);
+}
+
 /* Threads of user space are preempted anyway. */
 u64 host_features(void)
 {

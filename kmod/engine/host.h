@@ -48,6 +48,8 @@ void host_free(void *p);
 /* CLOCK_REALTIME and CLOCK_BOOTTIME, nanoseconds. */
 u64 host_time_ns(void);
 u64 host_uptime_ns(void);
+/* Another one every few milliseconds; costs next to nothing, only to be compared. */
+unsigned long host_moment(void);
 
 /* CAPKM_FEATURE_* of this host: is it an authority for several processes. */
 u64 host_features(void);

@@ -9,7 +9,10 @@
  */
 #include "call.h"
 
-/* Operations in a batch, and bytes of their arrays, but for those of a single one. */
+/*
+ * Operations in a batch, and bytes of their arrays, but for those of a single one. What it
+ * takes is bounded by the clock, but for a single one again.
+ */
 #define BATCH		16u
 #define BATCH_BYTES	(64u << 10)
 
@@ -231,17 +234,21 @@ static bool in_progress(struct frame *f)
 	       *ck_frame_u32(f, f->op->entered) == CAPKM_IN_PROGRESS;
 }
 
-/* How many were done; *@err: of the one after them. */
+/*
+ * How many were done; *@err: of the one after them. Not all if they take long: the rest
+ * comes with the next batch.
+ */
 static u32 do_batch(struct submit *s, u32 n, int *err)
 {
 	struct frame *first = &s->step[0].frame, *f;
 	const bool locked = first->op->access != FREE;
+	const unsigned long begun = host_moment();
 	u32 k;
 
 	*err = locked ? ck_frame_lock(first) : 0;
 	if (*err)
 		return 0;
-	for (k = 0; k < n; k++) {
+	for (k = 0; k < n && (!k || host_moment() == begun); k++) {
 		f = &s->step[k].frame;
 		f->call.domain = first->call.domain;
 		*err = do_step(s, &s->step[k], s->at + k);
@@ -281,7 +288,7 @@ static int batch(struct submit *s)
 
 	if (n)
 		done = do_batch(s, n, &err);
-	if (!err && !s->stopped)
+	if (done == n && !s->stopped)
 		err = get_err;
 	lost = put_batch(s, done + s->stopped);
 	if (err)
