@@ -109,9 +109,14 @@ static u64 sequence(const struct buffer *b)
 	return max(b->sequence, ck_graph_touched(b));
 }
 
+/* A call looks for its few buffers again and again. */
 static struct hold *find_hold(struct capkm_session *s, u64 id)
 {
-	return id_entry(ck_id_find(&s->holds, id), struct hold, node);
+	struct hold **recent = &s->recent[id % RECENT];
+
+	if (!*recent || (*recent)->node.id != id)
+		*recent = id_entry(ck_id_find(&s->holds, id), struct hold, node);
+	return *recent;
 }
 
 static void hold_add(struct capkm_session *s, struct hold *h, struct buffer *b)
@@ -127,6 +132,8 @@ static void hold_add(struct capkm_session *s, struct hold *h, struct buffer *b)
 static void hold_drop(struct capkm_session *s, struct hold *h, bool keep_reports)
 {
 	ck_id_erase(&s->holds, &h->node);
+	if (s->recent[h->node.id % RECENT] == h)
+		s->recent[h->node.id % RECENT] = NULL;
 	h->buffer->holders--;
 	ck_buffer_put(h->buffer, &s->stock, keep_reports);
 	host_free(h);

@@ -144,7 +144,7 @@ void ck_domain_trim(struct domain *d)
 	drop_reports(d, min(d->limit[CAPKM_LIMIT_REPORTS], (u64)U32_MAX));
 }
 
-void ck_bury(struct domain *d)
+void ck_bury_all(struct domain *d)
 {
 	while (ck_graph_bury(d) || ck_buffer_bury(d))
 		host_let_in(&d->lock);

@@ -76,7 +76,10 @@ void host_event(u64 domain, const struct capkm_event *e,
 		const struct host_proc *proc);
 
 /* Last resort for a state that cannot be: warns once, goes on. */
-#define host_check(cond) host_check_at(!!(cond), #cond, __func__)
+#define host_check(cond) do {						\
+	if (unlikely(!(cond)))						\
+		host_check_at(false, #cond, __func__);			\
+} while (0)
 bool host_check_at(bool ok, const char *what, const char *where);
 
 /*

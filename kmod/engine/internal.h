@@ -15,6 +15,7 @@
 #define SLOTS_MAX		1024u		/* per device, of a client */
 #define SLOTS_DEFAULT		32u
 #define SKIPS_MAX		16u		/* remembered by a failure */
+#define RECENT			64u		/* buffers, of a session */
 
 struct array;
 struct buffer;
@@ -27,6 +28,7 @@ struct graph;
 struct ledger;
 struct scope;
 struct slot;
+struct spare;
 struct window;
 
 /* ---- stock: memory that is bought before it is needed ---- */
@@ -47,8 +49,9 @@ struct need {
 	u64 n[STOCK_KINDS];
 };
 
+/* The object that was given last is taken first: it is still in the cache. */
 struct stock {
-	struct link free[STOCK_KINDS];
+	struct spare *free[STOCK_KINDS];
 	u64 n[STOCK_KINDS];
 };
 
@@ -67,7 +70,10 @@ void ck_stock_move(struct stock *to, struct stock *from,
 void ck_stock_move_all(struct stock *to, struct stock *from);
 /* Frees all but the few that are worth keeping for the next calls. */
 void ck_stock_trim(struct stock *st);
-/* A zeroed object; @st has one, that is what it was bought for. */
+/*
+ * A zeroed object, but for what comes behind the first byte of a failure's text and
+ * behind a skip's produced_n; @st has one, that is what it was bought for.
+ */
 void *ck_stock_take(struct stock *st, enum stock_kind kind);
 /* Back into @st, or freed if that is NULL. */
 void ck_stock_give(struct stock *st, enum stock_kind kind, void *object);
@@ -137,9 +143,9 @@ struct skip {
 	struct skip *more;	/* further ids of the same work */
 	u64 needed;
 	u64 time_ns;
+	char label[CAPKM_LABEL_MAX + 1];
 	u32 produced_n;
 	u64 produced[SKIP_PRODUCED];
-	char label[CAPKM_LABEL_MAX + 1];
 };
 
 /* Mints an id. Not linked until a buffer carries it. One pin. */
@@ -470,6 +476,7 @@ struct capkm_session {
 	u32 max_streams;
 	u32 backend;
 	struct id_map holds;
+	struct hold *recent[RECENT];	/* of them, by the low bits of the id; or NULL */
 	struct link streams;
 	u64 streams_n;
 	struct link ledgers;		/* that it holds */
@@ -754,8 +761,14 @@ struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
 u64 ck_domains_changes(void);		/* that were listed or unlisted; the same */
 /* The lowest user from *@uid up that has domains, and how many; the same. */
 bool ck_domains_of(u64 *uid, u64 *domains, u64 *defunct);
+void ck_bury_all(struct domain *d);
 /* Frees what is dying; lets go of the lock now and then, so nothing may be kept over it. */
-void ck_bury(struct domain *d);
+static inline void ck_bury(struct domain *d)
+{
+	if (!link_empty(&d->dying_graphs) || !link_empty(&d->dying_buffers))
+		ck_bury_all(d);
+}
+
 /* Forgets the oldest, down to the limits. */
 void ck_domain_trim(struct domain *d);
 void ck_domain_put(struct domain *d);	/* no lock held */

@@ -9,40 +9,46 @@
 /* Of each kind, at most so many are kept for later. */
 #define STOCK_KEEP	64u
 
-static const size_t sizes[STOCK_KINDS] = {
-	[STOCK_CLAIM] = sizeof(struct claim),
-	[STOCK_CARRIER] = sizeof(struct carrier),
-	[STOCK_FAILURE] = sizeof(struct failure),
-	[STOCK_SCOPE] = sizeof(struct scope),
-	[STOCK_USE] = sizeof(struct use),
-	[STOCK_SKIP] = sizeof(struct skip),
-	[STOCK_NOTE] = sizeof(struct note),
+/* What is asked of the host, and how much of it is zeroed when it is taken. */
+static const struct {
+	size_t all, zeroed;
+} sizes[STOCK_KINDS] = {
+#define WHOLE(type)	{ sizeof(type), sizeof(type) }
+	[STOCK_CLAIM] = WHOLE(struct claim),
+	[STOCK_CARRIER] = WHOLE(struct carrier),
+	[STOCK_FAILURE] = { sizeof(struct failure), offsetof(struct failure, text) + 1 },
+	[STOCK_SCOPE] = WHOLE(struct scope),
+	[STOCK_USE] = WHOLE(struct use),
+	[STOCK_SKIP] = { sizeof(struct skip), offsetof(struct skip, produced) },
+	[STOCK_NOTE] = WHOLE(struct note),
+};
+
+/* What a free object is, whatever it was and will be. */
+struct spare {
+	struct spare *next;
 };
 
 void ck_stock_init(struct stock *st)
 {
-	int kind;
-
-	for (kind = 0; kind < STOCK_KINDS; kind++) {
-		link_init(&st->free[kind]);
-		st->n[kind] = 0;
-	}
+	memset(st, 0, sizeof(*st));
 }
 
-/* A free object is a link, whatever it was and will be. */
 static void put(struct stock *st, enum stock_kind kind, void *object)
 {
-	link_add_tail(object, &st->free[kind]);
+	struct spare *spare = object;
+
+	spare->next = st->free[kind];
+	st->free[kind] = spare;
 	st->n[kind]++;
 }
 
 static void *get(struct stock *st, enum stock_kind kind)
 {
-	struct link *l = st->free[kind].next;
+	struct spare *spare = st->free[kind];
 
-	link_del(l);
+	st->free[kind] = spare->next;
 	st->n[kind]--;
-	return l;
+	return spare;
 }
 
 bool ck_stock_free_some(struct stock *st, u32 most)
@@ -103,7 +109,7 @@ int ck_stock_buy(struct stock *st, const struct need *need)
 
 	for (kind = 0; kind < STOCK_KINDS; kind++) {
 		while (st->n[kind] < need->n[kind]) {
-			object = host_alloc(sizes[kind]);
+			object = host_alloc(sizes[kind].all);
 			if (!object)
 				return -ENOMEM;
 			put(st, kind, object);
@@ -143,7 +149,7 @@ void *ck_stock_take(struct stock *st, enum stock_kind kind)
 	/* Too little was bought: a bug in the sums, and no way back. */
 	host_check(st->n[kind]);
 	object = get(st, kind);
-	memset(object, 0, sizes[kind]);
+	memset(object, 0, sizes[kind].zeroed);
 	return object;
 }
 
