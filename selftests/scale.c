@@ -256,7 +256,7 @@ TEST_F(scale, clean_scope_allocates_nothing)
 /* T-28: also when it fails and is rewritten, or is skipped, in turns */
 TEST_F(scale, failures_give_back)
 {
-	u_int64_t b = t_buffer(self->a, 64), out = t_buffer(self->a, 64), live = 0;
+	u_int64_t b = t_buffer(self->a, 64), out = t_buffer(self->a, 64), live = 0, count = 0;
 
 	if (!t_embedded())
 		SKIP(return, "counts the library's allocations");
@@ -265,11 +265,31 @@ TEST_F(scale, failures_give_back)
 		t_skip_(self->a, 1, "k", C({ b, 0, 64 }), C({ out, 0, 64 }));
 		t_write_(self->a, 1, C({ b, 0, 64 }, { out, 0, 64 }));
 		/* As many errors as may wait for a flush do so by then. */
-		if (i == 400)
+		if (i == 400) {
 			live = capkm_test_alloc_live();
-		if (i >= 400)
+			count = capkm_test_alloc_count();
+		}
+		if (i >= 400) {
 			ASSERT_EQ(live, capkm_test_alloc_live());
+			ASSERT_EQ(count, capkm_test_alloc_count());
+		}
 	}
+}
+
+/* A failure remembers the last skips, the session's stock has the memory of the others */
+TEST_F(scale, skips_allocate_nothing)
+{
+	u_int64_t b = t_buffer(self->a, 64), out = t_buffer(self->a, 64), count = 0;
+
+	if (!t_embedded())
+		SKIP(return, "counts the library's allocations");
+	t_fail_(self->a, 1, C({ b, 8, 40 }), "x");
+	for (int i = 0; i < 1100; i++) {
+		t_skip_(self->a, 1, "k", C({ b, 0, 64 }), C({ out, 0, 64 }));
+		if (i == 100)
+			count = capkm_test_alloc_count();
+	}
+	ASSERT_EQ(count, capkm_test_alloc_count());
 }
 
 /* CHECK and a replay in steady state allocate nothing either. */

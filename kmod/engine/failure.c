@@ -250,13 +250,13 @@ struct skip *ck_skip_produced(struct skip *at, u64 buffer, struct stock *from)
 	return at;
 }
 
-void ck_failure_skipped(struct failure *f, struct skip *s)
+void ck_failure_skipped(struct failure *f, struct skip *s, struct stock *back)
 {
 	s->time_ns = host_time_ns();
 	link_add_tail(&s->sib, &f->skips);
 	f->skips_total++;
 	if (++f->skips_kept > SKIPS_MAX)
-		drop_oldest_skip(f, NULL);
+		drop_oldest_skip(f, back);
 }
 
 /* Keeps the text of a failure whose bytes went with their client. */

@@ -632,7 +632,7 @@ static void skip(struct beginning *b)
 	ck_failure_pin(f);
 	not_run(b, f, ck_tick(b->call->domain));
 	if (f->carriers.count)
-		ck_failure_skipped(f, skip_new(b));
+		ck_failure_skipped(f, skip_new(b), st);
 	ck_failure_unpin(f, st);
 	b->call->session->skipped++;
 	b->arg->out_result = CAPKM_SKIPPED;

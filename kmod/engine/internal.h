@@ -168,7 +168,8 @@ struct carrier *ck_failure_tag_spare(struct domain *d, struct failure *f,
 void ck_failure_happened(struct domain *d, struct failure *f);
 void ck_failure_untag(struct domain *d, struct carrier *c, struct stock *back);
 struct skip *ck_skip_produced(struct skip *at, u64 buffer, struct stock *from);
-void ck_failure_skipped(struct failure *f, struct skip *s);
+/* The oldest of too many goes to @back. */
+void ck_failure_skipped(struct failure *f, struct skip *s, struct stock *back);
 void ck_failure_report(const struct failure *f, struct capkm_report *r);
 /* The reason as any reader may see it, for the text of another failure. */
 u32 ck_failure_reason(const struct failure *f, char *text, size_t size);

@@ -346,7 +346,7 @@ static void skip(struct entering *e)
 
 	not_run(e, f, tick);
 	if (f->carriers.count)
-		ck_failure_skipped(f, skip_new(e));
+		ck_failure_skipped(f, skip_new(e), st);
 	ck_failure_unpin(f, st);
 	e->call->session->skipped++;
 	e->arg->out_result = CAPKM_SKIPPED;
