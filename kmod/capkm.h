@@ -6,6 +6,7 @@
  *	chardev.c	/dev/capkm: calls, and the end of clients
  *	netlink.c netlink_dump.c netlink_record.c netlink_event.c
  *			generic netlink, see netlink.h
+ *	mmap.c		its mappings
  *	host.c		what the engine asks of its host
  *	trace.c		tracepoints
  */
@@ -16,7 +17,9 @@
 #include <linux/types.h>
 
 struct capkm_caller;
+struct capkm_session;
 struct host_proc;
+struct vm_area_struct;
 struct workqueue_struct;
 
 /* For what may take long or must not run where it is noticed. */
@@ -30,6 +33,8 @@ void capkm_caller_init(struct capkm_caller *who);
 
 /* A process' number in the initial pid namespace, for readers that we do not know. */
 u32 capkm_proc_global(const struct host_proc *proc);
+
+int capkm_mmap_session(struct capkm_session *s, struct vm_area_struct *vma);
 
 int __init capkm_chardev_init(void);
 void capkm_chardev_exit(void);

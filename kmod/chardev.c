@@ -540,6 +540,13 @@ static __poll_t capkm_poll(struct file *file, poll_table *table)
 	return mask;
 }
 
+static int capkm_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct capkm_file *cf = file->private_data;
+
+	return capkm_mmap_session(cf->session, vma);
+}
+
 #ifdef CONFIG_PROC_FS
 /*
  * A line for each member of struct capkm_session_stats, and the process that
@@ -575,6 +582,7 @@ static const struct file_operations capkm_fops = {
 	.release	= capkm_release,
 	.read		= capkm_read,
 	.poll		= capkm_poll,
+	.mmap		= capkm_mmap,
 	.unlocked_ioctl	= capkm_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 #ifdef CONFIG_PROC_FS

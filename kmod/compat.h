@@ -4,6 +4,7 @@
 #define CAPKM_COMPAT_H
 
 #include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/version.h>
 #include <net/genetlink.h>
@@ -40,6 +41,20 @@ static inline bool capkm_get_live_file(struct file *file)
 	return get_file_rcu(file);
 #else
 	return get_file_active(&file);
+#endif
+}
+
+/*
+ * 6.3 (bc292ab00f6c) has functions for the flags of a mapping.
+ * To be deleted when 6.1 is no longer supported.
+ */
+static inline void capkm_vm_flags(struct vm_area_struct *vma, unsigned long set,
+				  unsigned long clear)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+#else
+	vm_flags_mod(vma, set, clear);
 #endif
 }
 

@@ -3,6 +3,7 @@
 #ifndef CAPKM_HOST_KERNEL_H
 #define CAPKM_HOST_KERNEL_H
 
+#include <linux/atomic.h>
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/container_of.h>
@@ -18,6 +19,13 @@
 #include <linux/string.h>
 #include <linux/types.h>
 #include <linux/wait.h>
+
+#define host_load(p)		READ_ONCE(*(p))
+#define host_store(p, v)	WRITE_ONCE(*(p), v)
+#define host_load_acquire(p)	smp_load_acquire(p)
+#define host_store_release(p, v) smp_store_release(p, v)
+#define host_cmpxchg(p, old, new) (cmpxchg(p, old, new) == (old))
+#define host_mb()		smp_mb()
 
 struct host_mutex {
 	struct mutex mutex;

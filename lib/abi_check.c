@@ -820,3 +820,63 @@ AT(capkm_submit, out_done, 24);
 AT(capkm_submit, out_error, 28);
 AT(capkm_submit, out_error_index, 32);
 AT(capkm_submit, __reserved, 36);
+
+SIZE(capkm_domain_page, 32);
+AT(capkm_domain_page, sequence, 0);
+AT(capkm_domain_page, events, 8);
+AT(capkm_domain_page, orphans, 16);
+AT(capkm_domain_page, faulted, 24);
+AT(capkm_domain_page, destroyed, 28);
+
+SIZE(capkm_status_slot, 16);
+AT(capkm_status_slot, settled, 0);
+AT(capkm_status_slot, state, 8);
+AT(capkm_status_slot, __reserved, 12);
+
+SIZE(capkm_status_page, 2240);
+AT(capkm_status_page, mode, 0);
+AT(capkm_status_page, streams, 4);
+AT(capkm_status_page, migrated, 8);
+AT(capkm_status_page, revoked, 16);
+AT(capkm_status_page, dropped, 24);
+AT(capkm_status_page, __reserved, 32);
+AT(capkm_status_page, transitions, 64);
+AT(capkm_status_page, slot, 192);
+
+SIZE(capkm_status_buffer, 16);
+AT(capkm_status_buffer, bytes, 0);
+AT(capkm_status_buffer, word, 8);
+AT(capkm_status_buffer, __reserved, 12);
+
+SIZE(capkm_table_entry, 512);
+AT(capkm_table_entry, state, 0);
+AT(capkm_table_entry, stream, 8);
+AT(capkm_table_entry, entered, 16);
+AT(capkm_table_entry, slot, 24);
+AT(capkm_table_entry, claims, 28);
+AT(capkm_table_entry, label, 32);
+AT(capkm_table_entry, claim, 96);
+AT(capkm_table_entry, __reserved, 480);
+
+SIZE(capkm_table_slot, 64);
+AT(capkm_table_slot, sequence, 0);
+AT(capkm_table_slot, first, 8);
+AT(capkm_table_slot, __reserved, 16);
+
+SIZE(capkm_table_buffer, 32);
+AT(capkm_table_buffer, in_flight, 0);
+AT(capkm_table_buffer, __reserved, 4);
+AT(capkm_table_buffer, touched, 8);
+AT(capkm_table_buffer, dirty, 16);
+AT(capkm_table_buffer, __reserved2, 24);
+
+SIZE(capkm_scope_table, 64);
+AT(capkm_scope_table, size, 0);
+AT(capkm_scope_table, flags, 4);
+AT(capkm_scope_table, place, 8);
+AT(capkm_scope_table, entry, 40);
+AT(capkm_scope_table, out_entry, 44);
+AT(capkm_scope_table, out_slot, 48);
+AT(capkm_scope_table, out_streams, 52);
+AT(capkm_scope_table, out_limit, 56);
+AT(capkm_scope_table, __reserved, 60);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "fast.h"
 #include "internal.h"
 
 #include <inttypes.h>
@@ -14,12 +15,13 @@ int capkm_buffer_create(struct capkm *c, uint64_t bytes,
 
 	if (rc)
 		return rc;
+	if (capkm_fast_open(c))
+		return capkm_no_memory("buffer_create", err);
 	arg.flags = o.flags;
 	memcpy(arg.device, o.device, sizeof(arg.device));
 	arg.address = o.address;
 	arg.label_uptr = uptr(o.label);
 	arg.label_len = capkm_cut(o.label, CAPKM_LABEL_MAX);
-	
 	rc = capkm_do(c, CAPKM_NR_BUFFER_CREATE, &arg, err,
 		      "%" PRIu64 " bytes", bytes);
 	if (!rc)

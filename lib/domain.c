@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "fast.h"
 #include "internal.h"
 
 #include <inttypes.h>
@@ -207,4 +208,25 @@ uint64_t capkm_domain_id(const struct capkm *c)
 uint64_t capkm_session_id(const struct capkm *c)
 {
 	return c->session;
+}
+
+int capkm_health(struct capkm *c, struct capkm_health *health,
+		 struct capkm_error *err)
+{
+	struct capkm_domain_query q = { .size = sizeof(q) };
+	struct capkm_health h;
+	int rc = capkm_opts(&h, sizeof(h), health, "health", err);
+
+	if (rc)
+		return rc;
+	if (!capkm_fast_health(c, &h)) {
+		rc = capkm_domain_query(c, &q, err);
+		if (rc)
+			return rc;
+		h.faulted = q.out_faulted;
+		h.orphans = q.out_orphans;
+		h.sequence = q.out_sequence;
+	}
+	capkm_opts_put(health, &h, sizeof(h));
+	return 0;
 }

@@ -63,6 +63,7 @@ static const char *const op_names[] = {
 	[CAPKM_NR_LEDGER_ADOPT] = "ledger_adopt",
 	[CAPKM_NR_LEDGER_DESTROY] = "ledger_destroy",
 	[CAPKM_NR_SUBMIT] = "submit",
+	[CAPKM_NR_SCOPE_TABLE] = "scope_table",
 };
 
 struct meaning {

@@ -49,9 +49,14 @@ uint64_t capkm_generation(void)
 	return none ? none : next;
 }
 
+bool capkm_is_generation(uint64_t generation)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED) == generation;
+}
+
 bool capkm_inherited(const struct capkm *c)
 {
-	return __atomic_load_n(word, __ATOMIC_RELAXED) != c->generation;
+	return !capkm_is_generation(c->generation);
 }
 
 int capkm_not_inherited(const struct capkm *c, const char *call,

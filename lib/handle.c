@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define _GNU_SOURCE
+#include "fast.h"
 #include "internal.h"
 
 #include <inttypes.h>
@@ -125,6 +126,11 @@ static const char *default_path(void)
 	return path && *path ? path : DEVICE_NODE;
 }
 
+static bool is_off(const char *word)
+{
+	return word && !strcmp(word, "off");
+}
+
 /* @o: filled from @opts, which may have @flags. */
 static int new_handle(struct capkm_open_opts *o,
 		      const struct capkm_open_opts *opts, uint32_t flags,
@@ -144,6 +150,7 @@ static int new_handle(struct capkm_open_opts *o,
 		return capkm_no_memory("open", err);
 	c->generation = capkm_generation();
 	c->retry_ms = o->retry_ms ? o->retry_ms : RETRY_MS;
+	c->fast_off = is_off(secure_getenv("CAPKM_FAST_PATH"));
 	*out = c;
 	return 0;
 }
@@ -211,6 +218,7 @@ void capkm_close(struct capkm *c)
 {
 	if (!c)
 		return;
+	capkm_fast_close(c);
 	c->transport->close(c->state, capkm_inherited(c));
 	capkm_write_set_free(c->spare);
 	free(c);

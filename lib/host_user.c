@@ -2,6 +2,7 @@
 /* User space as the engine's host: memory, a mutex, time, and who calls. */
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,6 +54,49 @@ uint64_t capkm_test_alloc_count(void)
 uint64_t capkm_test_alloc_live(void)
 {
 	return allocs - frees;
+}
+
+/* The kernel brings the pages when they are touched. */
+struct host_region {
+	char *memory;
+	size_t bytes;
+};
+
+struct host_region *host_region_new(size_t bytes)
+{
+	struct host_region *r = host_alloc(sizeof(*r));
+	void *p;
+
+	if (!r)
+		return NULL;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) {
+		host_free(r);
+		return NULL;
+	}
+	r->memory = p;
+	r->bytes = bytes;
+	return r;
+}
+
+void host_region_free(struct host_region *r)
+{
+	if (r)
+		munmap(r->memory, r->bytes);
+	host_free(r);
+}
+
+bool host_region_fill(struct host_region *r, size_t at)
+{
+	(void)r;
+	(void)at;
+	return true;
+}
+
+void *host_region_at(const struct host_region *r, size_t at)
+{
+	return r->memory + at;
 }
 
 /* ---- mutex ---- */

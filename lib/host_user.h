@@ -30,6 +30,29 @@ typedef int64_t s64;
 #define WRITE_ONCE(x, value)						\
 	(*(volatile __typeof__(x) *)&(x) = (value))
 
+#define host_load(p)		__atomic_load_n(p, __ATOMIC_RELAXED)
+#define host_store(p, v)	__atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define host_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define host_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define host_cmpxchg(p, old, new)					\
+({									\
+	__typeof__(*(p)) was = (old);					\
+	__atomic_compare_exchange_n(p, &was, new, false,		\
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+})
+
+/* TSan knows no fences, but what is in a sequence of all such exchanges. */
+static inline void host_mb(void)
+{
+#ifdef __SANITIZE_THREAD__
+	static int all;
+
+	__atomic_exchange_n(&all, 1, __ATOMIC_SEQ_CST);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define BUILD_BUG_ON(cond) _Static_assert(!(cond), #cond)
 

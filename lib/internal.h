@@ -15,6 +15,8 @@
 #define MAX_STREAMS	32u		/* of a session that does not say */
 #define DEVICE_NODE	"/dev/capkm"
 
+struct fast;
+
 /* Written while it is opened and, the ids, once by the attaching call. */
 struct capkm {
 	const struct capkm_transport *transport;
@@ -28,6 +30,9 @@ struct capkm {
 	_Atomic uint32_t max_streams;
 	_Atomic bool has_executor;
 	_Atomic(struct capkm_write_set *) spare;
+	_Atomic(struct fast *) fast;	/* set once, or NULL */
+	_Atomic bool fast_asked;	/* somebody has made it, or tried */
+	_Atomic bool fast_off;
 };
 
 static inline uint64_t uptr(const void *p)
@@ -40,6 +45,8 @@ static inline uint64_t uptr(const void *p)
 /* What is said of a handle that was inherited. */
 extern const char capkm_inherited_words[];
 bool capkm_inherited(const struct capkm *c);
+/* Is it that of this process? */
+bool capkm_is_generation(uint64_t generation);
 /* -ECANCELED, and @err filled, if it is. */
 int capkm_not_inherited(const struct capkm *c, const char *call,
 			struct capkm_error *err);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "fast.h"
 #include "internal.h"
 
 #include <inttypes.h>
@@ -25,25 +26,24 @@ static int enter(struct capkm *c, struct capkm_scope_enter *arg,
 			  (void *)(uintptr_t)arg->reports_uptr);
 }
 
-int capkm_scope_enter(struct capkm *c, const struct capkm_where *where,
-		      const struct capkm_claim *reads, uint32_t reads_len,
-		      const struct capkm_claim *writes, uint32_t writes_len,
-		      const struct capkm_scope_opts *opts,
-		      struct capkm_scope *scope, struct capkm_report *why,
-		      struct capkm_error *err)
+/* Out of line: what it has on its stack is large. */
+static __attribute__((noinline)) int
+ask(struct capkm *c, const struct capkm_where *where, const struct sets *s,
+    const struct capkm_scope_opts *opts, struct capkm_scope *scope,
+    struct capkm_report *why, struct capkm_error *err)
 {
 	const unsigned int nr = CAPKM_NR_SCOPE_ENTER;
 	const struct claims claims = {
-		reads, reads_len, writes, writes_len, "reads"
+		s->reads, s->reads_len, s->writes, s->writes_len, "reads"
 	};
 	struct capkm_report own;
 	struct capkm_scope_opts o;
 	struct capkm_scope_enter arg = {
 		.size = sizeof(arg),
-		.reads_uptr = uptr(reads),
-		.writes_uptr = uptr(writes),
-		.reads_len = reads_len,
-		.writes_len = writes_len,
+		.reads_uptr = uptr(s->reads),
+		.writes_uptr = uptr(s->writes),
+		.reads_len = s->reads_len,
+		.writes_len = s->writes_len,
 		.reports_len = 1,
 		.reports_uptr = uptr(why ? why : &own),
 		.out_error_index = CAPKM_NO_INDEX,
@@ -70,6 +70,20 @@ int capkm_scope_enter(struct capkm *c, const struct capkm_where *where,
 	return 0;
 }
 
+int capkm_scope_enter(struct capkm *c, const struct capkm_where *where,
+		      const struct capkm_claim *reads, uint32_t reads_len,
+		      const struct capkm_claim *writes, uint32_t writes_len,
+		      const struct capkm_scope_opts *opts,
+		      struct capkm_scope *scope, struct capkm_report *why,
+		      struct capkm_error *err)
+{
+	const struct sets s = { reads, writes, reads_len, writes_len };
+
+	if (capkm_fast_enter(c, where, &s, opts, scope))
+		return 0;
+	return ask(c, where, &s, opts, scope, why, err);
+}
+
 int capkm_scope_enter_set(struct capkm *c, const struct capkm_where *where,
 			  const struct capkm_claim *reads, uint32_t reads_len,
 			  struct capkm_write_set *set,
@@ -92,19 +106,21 @@ int capkm_scope_enter_set(struct capkm *c, const struct capkm_where *where,
 }
 
 /* The list comes back whatever the authority says. */
-static int leave(struct capkm *c, struct capkm_scope *scope,
-		 struct capkm_scope_exit *arg, struct capkm_error *err)
+static __attribute__((noinline)) int
+leave(struct capkm *c, struct capkm_scope *scope, struct capkm_scope_exit *arg,
+      struct capkm_error *err)
 {
+	const unsigned int nr = CAPKM_NR_SCOPE_EXIT;
 	int rc;
 
 	arg->size = sizeof(*arg);
 	arg->scope = scope->id;
-	rc = capkm_do(c, CAPKM_NR_SCOPE_EXIT, arg, err,
-		      "scope %" PRIu64, scope->id);
+	rc = scope->id & CAPKM_SCOPE_FAST ? capkm_fast_exit_by(c, arg) :
+					    capkm_call(c, nr, arg);
 	capkm_write_set_put(scope->set);
 	scope->set = NULL;
 	if (rc)
-		return rc;
+		return capkm_refuse(c, err, nr, rc, arg, "scope %" PRIu64, scope->id);
 	scope->id = 0;
 	scope->failure = arg->out_failure;
 	scope->sequence = arg->out_sequence;
@@ -126,8 +142,16 @@ int capkm_scope_exit(struct capkm *c, struct capkm_scope *scope,
 		     uint32_t flags, struct capkm_error *err)
 {
 	struct capkm_scope_exit arg = { .flags = flags };
-	int rc = is_open(scope, err);
+	int rc;
 
+	if (scope->id & CAPKM_SCOPE_FAST && !(flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE) &&
+	    capkm_fast_exit(c, scope, flags)) {
+		if (scope->set)
+			capkm_write_set_put(scope->set);
+		scope->set = NULL;
+		return 0;
+	}
+	rc = is_open(scope, err);
 	return rc > 0 ? leave(c, scope, &arg, err) : rc;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "fast.h"
 #include "internal.h"
 
 #include <inttypes.h>
@@ -72,4 +73,25 @@ int capkm_stream_query(struct capkm *c, struct capkm_stream_query *query,
 		query->place.stream = capkm_stream_current();
 	return capkm_do(c, CAPKM_NR_STREAM_QUERY, query, err,
 			"stream %" PRIu64, (uint64_t)query->place.stream);
+}
+
+int capkm_is_recording(struct capkm *c, const struct capkm_where *where,
+		       struct capkm_error *err)
+{
+	const unsigned int nr = CAPKM_NR_STREAM_QUERY;
+	struct capkm_stream_query arg = { .size = sizeof(arg) };
+	uint32_t state;
+	int rc;
+
+	if (!capkm_fast_state(c, where, &state)) {
+		rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
+		if (!rc)
+			rc = capkm_do(c, nr, &arg, err, "stream %" PRIu64,
+				      (uint64_t)arg.place.stream);
+		if (rc)
+			return rc;
+		state = arg.out_state;
+	}
+	return state == CAPKM_WINDOW_OPENING || state == CAPKM_WINDOW_CAPTURE ||
+	       state == CAPKM_WINDOW_MEMBER;
 }

@@ -27,6 +27,12 @@ uint64_t capkm_test_let_in_count(void);
 uint64_t capkm_test_check_count(void);
 
 /*
+ * As capkm_call() with the struct of an operation, by the library's fast path where it
+ * has one: the answers have to be the same.
+ */
+int capkm_test_call(struct capkm *c, unsigned int nr, void *arg);
+
+/*
  * Other processes, played: the calling thread calls embedded handles, and opens
  * them, as process @pid, until it says 0.
  */

@@ -19,6 +19,9 @@ struct capkm_event;
  * @close: ends the session; @inherited: only gives back this process' share,
  *	the session is the parent's
  * @fd: its descriptor or -EOPNOTSUPP
+ * @map: what there is at an offset, CAPKM_MAP_*, in memory; NULL: it cannot be had. The
+ *	method is NULL where there is no memory to share
+ * @unmap: gives it back; NULL is fine
  */
 struct capkm_transport {
 	const char *name;
@@ -28,6 +31,8 @@ struct capkm_transport {
 		      int timeout_ms);
 	void (*close)(void *state, bool inherited);
 	int (*fd)(void *state);
+	void *(*map)(void *state, uint64_t offset, size_t bytes, bool writable);
+	void (*unmap)(void *p, size_t bytes);
 };
 
 extern const struct capkm_transport capkm_transport_kernel;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "fast.h"
 #include "fork.h"
 #include "host_proc.h"
 #include "test_hooks.h"
@@ -142,6 +143,8 @@ void capkm_test_become(uint32_t pid)
 	}
 	pthread_mutex_unlock(&playing);
 	played = p ? p->proc : NULL;
+	/* What is mapped is the session's first client's. */
+	capkm_fast_never(played);
 }
 
 void capkm_embedded_die(void *state, uint32_t pid)
@@ -305,6 +308,23 @@ static int embedded_fd(void *state)
 	return -EOPNOTSUPP;
 }
 
+static void *embedded_map(void *state, uint64_t offset, size_t bytes, bool writable)
+{
+	const struct embedded *e = state;
+	struct host_region *r = capkm_session_region(e->session, offset);
+
+	(void)bytes;
+	(void)writable;
+	return r ? host_region_at(r, 0) : NULL;
+}
+
+/* It is the session's. */
+static void embedded_unmap(void *p, size_t bytes)
+{
+	(void)p;
+	(void)bytes;
+}
+
 const struct capkm_transport capkm_transport_embedded = {
 	.name = "the embedded engine",
 	.open = embedded_open,
@@ -312,4 +332,6 @@ const struct capkm_transport capkm_transport_embedded = {
 	.events = embedded_events,
 	.close = embedded_close,
 	.fd = embedded_fd,
+	.map = embedded_map,
+	.unmap = embedded_unmap,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The kernel module, through its device node. */
+#define _FILE_OFFSET_BITS 64
 #include "internal.h"
 
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const char *hint(int error)
@@ -108,6 +110,20 @@ static int kernel_fd(void *state)
 	return (int)(intptr_t)state;
 }
 
+static void *kernel_map(void *state, uint64_t offset, size_t bytes, bool writable)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED,
+		       (int)(intptr_t)state, (off_t)offset);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void kernel_unmap(void *p, size_t bytes)
+{
+	if (p)
+		munmap(p, bytes);
+}
+
 const struct capkm_transport capkm_transport_kernel = {
 	.name = "the kernel module",
 	.open = kernel_open,
@@ -115,4 +131,6 @@ const struct capkm_transport capkm_transport_kernel = {
 	.events = kernel_events,
 	.close = kernel_close,
 	.fd = kernel_fd,
+	.map = kernel_map,
+	.unmap = kernel_unmap,
 };

@@ -110,13 +110,22 @@ static u64 sequence(const struct buffer *b)
 }
 
 /* A call looks for its few buffers again and again. */
-static struct hold *find_hold(struct capkm_session *s, u64 id)
+static struct hold *look_up(struct capkm_session *s, u64 id)
 {
 	struct hold **recent = &s->recent[id % RECENT];
 
 	if (!*recent || (*recent)->node.id != id)
 		*recent = id_entry(ck_id_find(&s->holds, id), struct hold, node);
 	return *recent;
+}
+
+static struct hold *find_hold(struct capkm_session *s, u64 id)
+{
+	struct hold *h = look_up(s, id);
+
+	if (h)
+		ck_fast_leave(h->buffer, CAPKM_FAST_NAMED);
+	return h;
 }
 
 static void hold_add(struct capkm_session *s, struct hold *h, struct buffer *b)
@@ -134,6 +143,8 @@ static void hold_drop(struct capkm_session *s, struct hold *h, bool keep_reports
 	ck_id_erase(&s->holds, &h->node);
 	if (s->recent[h->node.id % RECENT] == h)
 		s->recent[h->node.id % RECENT] = NULL;
+	if (h->buffer->fast)
+		ck_fast_forget(h->buffer);
 	h->buffer->holders--;
 	ck_buffer_put(h->buffer, &s->stock, keep_reports);
 	host_free(h);
@@ -149,10 +160,10 @@ bool ck_session_drop_holds(struct capkm_session *s)
 	return n;
 }
 
-int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
-		      struct target *t)
+int ck_session_range(struct capkm_session *s, const struct capkm_claim *claim,
+		     struct target *t)
 {
-	struct hold *h = find_hold(s, claim->buffer);
+	struct hold *h = look_up(s, claim->buffer);
 
 	if (!h)
 		return -ENOENT;
@@ -162,6 +173,16 @@ int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 	t->start = claim->start;
 	t->end = claim->end;
 	return 0;
+}
+
+int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
+		      struct target *t)
+{
+	int err = ck_session_range(s, claim, t);
+
+	if (!err)
+		ck_fast_leave(t->buffer, CAPKM_FAST_NAMED);
+	return err;
 }
 
 static struct buffer *buffer_new(struct call *c,
@@ -177,6 +198,7 @@ static struct buffer *buffer_new(struct call *c,
 	ck_range_map_init(&b->claims);
 	ck_range_map_init(&b->writers);
 	link_init(&b->uses);
+	link_init(&b->fast_left);
 	b->size = a->bytes;
 	b->address = a->address;
 	b->session = c->session->id;
@@ -193,7 +215,22 @@ static struct buffer *buffer_new(struct call *c,
 	ck_tick(d);
 	ck_buffer_touch(b);
 	ck_id_insert(&d->buffers, &b->node);
+	ck_fast_add(c->session, b);
 	return b;
+}
+
+/* 0, 1 look again (the lock was dropped), or an error. */
+static int make_room(struct call *c)
+{
+	const u64 id = c->domain->next_buffer + 1;
+	bool ok;
+
+	if (ck_fast_has_room(c->session, id))
+		return 0;
+	host_unlock(&c->domain->lock);
+	ok = ck_fast_fill(c->session, id);
+	host_lock(&c->domain->lock);
+	return ok ? 1 : -ENOMEM;
 }
 
 int ck_op_buffer_create(struct call *c)
@@ -211,6 +248,8 @@ int ck_op_buffer_create(struct call *c)
 	do {
 		err = ck_limit(c, c->domain, CAPKM_LIMIT_BUFFERS,
 			       c->session->holds.count);
+		if (!err)
+			err = make_room(c);
 		if (!err)
 			err = ck_call_buy(c, &spare);
 		if (!err && !b) {

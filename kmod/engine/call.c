@@ -241,6 +241,7 @@ void ck_frame_unlock(struct frame *f)
 	struct call *c = &f->call;
 
 	ck_stock_trim(&c->session->stock);
+	ck_fast_return(c->domain, c->session);
 	host_unlock(&c->domain->lock);
 }
 
@@ -252,6 +253,7 @@ int ck_frame_run(struct frame *f)
 	if (f->op->access == FREE)
 		return f->op->fn(c);
 	err = allowed(c, f->op->access);
+	ck_fast_fold(c->session);
 	if (c->client)
 		c->client->calls++;
 	if (!err)

@@ -85,7 +85,10 @@ static bool find_stale(const struct target *t, u64 since,
 	return r->start < t->end;
 }
 
-/* Of clean claims: how many are unconfirmed, or stale. Reports if it is asked. */
+/*
+ * Of clean claims: how many are unconfirmed, or stale. Reports if it is asked; else the
+ * work of the caller's own session on private buffers is not counted.
+ */
 static u32 find_more(struct call *c, const struct array *claims, bool stale,
 		     u64 since, struct array *reports)
 {
@@ -99,7 +102,7 @@ static u32 find_more(struct call *c, const struct array *claims, bool stale,
 		host_relax();
 		memset(&r, 0, sizeof(r));
 		if (!(stale ? find_stale(&t, since, &r) :
-			      ck_unconfirmed_report(c->session, &t, &r)))
+			      ck_unconfirmed_report(reports ? c->session : NULL, &t, &r)))
 			continue;
 		n++;
 		if (reports && reports->used < reports->len) {
@@ -150,18 +153,19 @@ static u32 find_faults(struct call *c, const struct array *claims,
 	return n;
 }
 
-static bool changed(struct call *c, const struct array *claims, u64 since)
+/* When something of their buffers changed last. */
+static u64 touched(struct call *c, const struct array *claims)
 {
 	const struct capkm_claim *claim = claims->data;
 	struct buffer *b;
+	u64 last = 0;
 	u32 i;
 
 	for (i = 0; i < claims->len; i++) {
 		b = ck_target(c, &claim[i]).buffer;
-		if (max(b->sequence, ck_graph_touched(b)) > since)
-			return true;
+		last = max(last, max(b->sequence, ck_graph_touched(b)));
 	}
-	return false;
+	return last;
 }
 
 int ck_op_check(struct call *c)
@@ -182,7 +186,7 @@ int ck_op_check(struct call *c)
 		return err;
 	a->out_unconfirmed = 0;
 	a->out_reports = find_faults(c, claims, reports);
-	a->out_sequence = c->domain->sequence;
+	a->out_sequence = ck_sample(c->domain, touched(c, claims));
 	a->out_result = CAPKM_CLEAN;
 	if (a->out_reports) {
 		a->out_result = CAPKM_TAINTED;
@@ -200,7 +204,7 @@ int ck_op_check(struct call *c)
 		if (a->out_reports)
 			a->out_result = CAPKM_STALE;
 	} else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
-		 changed(c, claims, a->since))
+		 touched(c, claims) > a->since)
 		a->out_result = CAPKM_CHANGED;
 	return 0;
 }

@@ -109,7 +109,9 @@ void ck_slot_dirtied(struct slot *slot, u64 tick)
 static void all_confirmed(struct slot *slot)
 {
 	slot->since = 0;
+	slot->settled = slot->last;
 	link_del(&slot->dirty);
+	ck_slot_publish(slot);
 }
 
 static u64 dirty_tick(const struct buffer *b)
@@ -187,16 +189,24 @@ void ck_share(struct buffer *b, struct client *c, struct stock *st)
 	ck_buffer_set_shared(b, st);
 }
 
-/* It moves up in the list, which is in this order. */
+/* It moves to its place in the list, which is in this order. */
 static void set_since(struct slot *slot, u64 since)
 {
-	struct link *head = &slot->client->dirty, *at = slot->dirty.next;
+	struct link *head = &slot->client->dirty, *at;
 
 	slot->since = since;
 	link_del(&slot->dirty);
-	while (at != head && link_entry(at, struct slot, dirty)->since < since)
-		at = at->next;
+	for (at = head; at->prev != head; at = at->prev)
+		if (link_entry(at->prev, struct slot, dirty)->since <= since)
+			break;
 	link_add_tail(&slot->dirty, at);
+}
+
+void ck_slot_dirtied_since(struct slot *slot, u64 first, u64 last)
+{
+	if (!slot->since)
+		set_since(slot, first);
+	slot->last = max(slot->last, last);
 }
 
 static void confirm(struct slot *slot, u64 sequence, struct stock *st)
@@ -285,6 +295,7 @@ static int confirm_other(struct call *c, struct capkm_stream_confirm *a)
 		return -ENOENT;
 	if (a->flags != CAPKM_PLACE_F_SLOT)
 		return -EINVAL;
+	ck_fast_fold(other->session);
 	slot = ck_slot_at(other, a->place.device, a->place.slot);
 	if (a->sequence > (slot ? slot->sequence : 0))
 		return -EINVAL;
@@ -340,6 +351,7 @@ static void taint_private(struct client_device *dev, struct failure *f, bool all
 		b = container_of(node, struct hold, node)->buffer;
 		if (!(++n % 256))
 			host_relax();
+		ck_fast_leave(b, CAPKM_FAST_SWEPT);
 		if (!b->shared &&
 		    ((all && is_on(b, dev)) || since <= dirty_tick(b))) {
 			ck_taint_whole(b, f, tick);
@@ -425,10 +437,14 @@ struct fault_text {
 };
 
 static void fault(struct domain *d, struct client_device *dev,
-		  const struct fault_text *t, u64 tick, struct stock *back)
+		  const struct fault_text *t, struct stock *back)
 {
 	static const char fallback[] = "the client's context on the device is lost";
 	struct failure *f = dev->latent;
+	u64 tick;
+
+	ck_fast_stop(dev->client->session, CAPKM_FAST_FAULT);
+	tick = ck_tick(d);
 
 	ck_failure_text(f, t->text->len ? t->text->data : fallback,
 			t->text->len ? t->text->len : sizeof(fallback) - 1);
@@ -484,7 +500,7 @@ int ck_op_stream_fault(struct call *c)
 	if (!dev->faulted) {
 		note = dev->note;
 		dev->note = NULL;
-		fault(c->domain, dev, &t, ck_tick(c->domain), back);
+		fault(c->domain, dev, &t, back);
 		ck_note(slot, note, dev->fault, 0, true, back);
 	}
 	a->out_failure = dev->fault->node.id;
@@ -634,7 +650,7 @@ static int fault_domain(struct domain *d, const u8 *uuid,
 		if (c->id <= last && has_to_be_told(c, uuid)) {
 			err = prepare(d, c, uuid, &dev);
 			if (dev) {
-				fault(d, dev, t, ck_tick(d), NULL);
+				fault(d, dev, t, NULL);
 				++*n;
 			}
 			first = first ? first : err;

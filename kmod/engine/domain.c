@@ -144,6 +144,13 @@ void ck_domain_trim(struct domain *d)
 	drop_reports(d, min(d->limit[CAPKM_LIMIT_REPORTS], (u64)U32_MAX));
 }
 
+void ck_domain_publish(struct domain *d)
+{
+	host_store(&d->page->events, d->events_total);
+	host_store(&d->page->orphans, d->orphans);
+	host_store(&d->page->faulted, d->faulted_n);
+}
+
 void ck_bury_all(struct domain *d)
 {
 	while (ck_graph_bury(d) || ck_buffer_bury(d))
@@ -185,6 +192,7 @@ static void clear(struct domain *d)
 static void domain_free(struct domain *d)
 {
 	ck_events_free(d);
+	host_region_free(d->region);
 	host_mutex_destroy(&d->lock);
 	host_free(d);
 }
@@ -415,6 +423,14 @@ static struct domain *domain_new(const struct capkm_caller *who, u32 uid,
 
 	if (!d)
 		return NULL;
+	d->region = host_region_new(sizeof(*d->page));
+	if (!d->region || !host_region_fill(d->region, 0)) {
+		host_region_free(d->region);
+		host_free(d);
+		return NULL;
+	}
+	d->page = host_region_at(d->region, 0);
+	link_init(&d->fast_left);
 	host_mutex_init(&d->lock);
 	host_waitq_init(&d->waitq);
 	d->uid = uid;
@@ -599,6 +615,8 @@ int ck_op_domain_query(struct call *c)
 	struct capkm_domain_query *a = c->arg;
 
 	ck_domain_fill(c->domain, c->session, c->who, a);
+	a->out_sequence = ck_sample(c->domain, ck_fast_last(c->session));
+	a->out_scopes += ck_fast_open(c->session, NULL);
 	a->out_limits = ck_limits_fill(c->domain->limit, &c->array[0]);
 	return 0;
 }
@@ -617,6 +635,7 @@ static int destroy(struct domain *d, const struct capkm_session *own,
 		return -EBUSY;
 	}
 	d->dead = true;
+	host_store(&d->page->destroyed, 1);
 	d->persistent = false;
 	clear(d);
 	host_unlock(&d->lock);

@@ -34,7 +34,7 @@ static void fill_window(struct dump *dump, const struct window *w)
 /* How many steps it took beside a record's own. */
 static u64 fill_node(struct dump *dump, struct id_node *node)
 {
-	const struct buffer *b;
+	struct buffer *b;
 
 	switch (dump->query->what) {
 	case CAPKM_DUMP_WINDOWS:
@@ -42,7 +42,9 @@ static u64 fill_node(struct dump *dump, struct id_node *node)
 		break;
 	case CAPKM_DUMP_BUFFERS:
 		b = container_of(node, struct buffer, node);
+		ck_fast_leave(b, CAPKM_FAST_DUMPED);
 		ck_buffer_fill(b, &dump->record.buffer);
+		ck_fast_back(b);
 		return b->uses_n;
 	case CAPKM_DUMP_GRAPHS:
 		dump->record.graph.graph = node->id;

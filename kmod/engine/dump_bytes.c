@@ -6,8 +6,13 @@
 
 static struct buffer *buffer_of(const struct dump *dump)
 {
-	return id_entry(ck_id_find(&dump->domain->buffers, dump->query->object),
-			struct buffer, node);
+	struct id_node *node = ck_id_find(&dump->domain->buffers,
+					  dump->query->object);
+
+	if (node)
+		ck_fast_leave(container_of(node, struct buffer, node),
+			      CAPKM_FAST_DUMPED);
+	return id_entry(node, struct buffer, node);
 }
 
 /* A private buffer is confirmed by its client's slots, which it does not see. */

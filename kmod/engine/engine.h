@@ -110,6 +110,12 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
 	       const struct capkm_caller *who);
 
 /*
+ * What can be mapped at an offset, CAPKM_MAP_*; NULL: there is nothing. It stays while
+ * the session does. Takes no lock.
+ */
+struct host_region *capkm_session_region(struct capkm_session *s, u64 offset);
+
+/*
  * Dumps. The records are structs of the ABI, or views of what those do not have,
  * filled for the reader. @emit is called under domain->lock and must neither sleep
  * nor allocate with reclaim; when it returns non-zero the dump stops, and goes on

@@ -106,6 +106,7 @@ void ck_event(struct domain *d, u32 type, const struct event_of *of)
 {
 	host_wake(&d->waitq);
 	tell(d, type, of, true);
+	ck_domain_publish(d);
 }
 
 void ck_event_window(struct domain *d, struct window *w, u32 type,

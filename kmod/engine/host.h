@@ -27,6 +27,11 @@
  *	struct host_waitq, host_waitq_init(), host_waitq_destroy(),
  *	host_wake()
  *
+ *	host_load(), host_store() of memory that is shared with programs, which may write
+ *	to it at any time: one access, in no order; host_load_acquire(),
+ *	host_store_release(); host_cmpxchg(address, old, new): true if it was @old and is
+ *	@new now, a full barrier then; host_mb(): a full barrier
+ *
  *	host_trace(event, ...): tells who traces, if anybody does, of capkm_<event>,
  *	a tracepoint of kmod/trace.h, which has the arguments; they may be left alone
  *
@@ -44,6 +49,18 @@ int host_wait(struct host_waitq *q, struct host_mutex *m, u64 *timeout_ns);
 void *host_alloc(size_t bytes);
 /* Also of NULL, and also where a mutex is held. */
 void host_free(void *p);
+
+/*
+ * Memory that a host can map into a process, in pages that are there once they were
+ * filled, or touched there, and then stay. What is in it does not straddle pages.
+ */
+struct host_region;
+struct host_region *host_region_new(size_t bytes);	/* NULL: no memory. May sleep */
+void host_region_free(struct host_region *r);		/* also of NULL */
+/* There is a page at the offset from now on; false: no memory. May sleep. */
+bool host_region_fill(struct host_region *r, size_t at);
+/* NULL: there is none. */
+void *host_region_at(const struct host_region *r, size_t at);
 
 /* CLOCK_REALTIME and CLOCK_BOOTTIME, nanoseconds. */
 u64 host_time_ns(void);

@@ -24,6 +24,8 @@ struct client;
 struct client_device;
 struct domain;
 struct failure;
+struct fast;
+struct fast_entry;
 struct graph;
 struct ledger;
 struct scope;
@@ -227,6 +229,9 @@ struct buffer {
 	u64 changes;		/* claims that came, went or became others, so far */
 	u64 failures;		/* carriers, but for latent ones */
 	u64 dirty;		/* private: the last exit that left it unconfirmed */
+	u64 fast_dirty;		/* the same, of fast scopes that we know of */
+	struct fast *fast;	/* it has an index there, or NULL */
+	struct link fast_left;	/* domain->fast_left: its word was taken back */
 	/*
 	 * To taint all of it when nothing can be bought. A private buffer has
 	 * them, or FAILED claims that will become them again.
@@ -428,6 +433,9 @@ struct domain {
 	u64 defunct_at;			/* the same by host_uptime_ns() */
 	u64 limit[CAPKM_LIMITS];
 	u64 sequence;			/* the clock of bytes.rst */
+	struct host_region *region;	/* of page */
+	struct capkm_domain_page *page;	/* what all sessions may see without a call */
+	struct link fast_left;		/* buffers that may be fast again */
 	u64 next_stream, next_buffer, next_window, next_scope, next_graph,
 	    next_failure, next_client, next_ledger;
 	struct id_map buffers, windows, scopes, graphs, failures, streams, ledgers;
@@ -493,6 +501,7 @@ struct capkm_session {
 	u64 events_lost;		/* before the next one */
 	u64 entered, skipped, failed;	/* scopes and replays of its clients, so far */
 	struct stock stock;
+	struct fast *fast;		/* set once, by SCOPE_TABLE, or NULL */
 };
 
 struct client {
@@ -570,6 +579,9 @@ struct slot {
 	u64 since;			/* bytes.rst, Unconfirmed private buffers */
 	u64 last;			/* tick of the last unconfirmed exit */
 	u64 confirmed;
+	u64 settled;			/* last, when nothing was left unconfirmed */
+	u64 fast;			/* the last fast exit that we know of */
+	struct capkm_status_slot *status; /* if it has a slot number, or NULL */
 
 	struct link notes, shared;
 	struct id_map owners;
@@ -633,6 +645,7 @@ struct scope {
 	struct window *window;		/* recording at the enter, or NULL */
 	struct link claims;		/* OPEN claims */
 	struct link inputs;		/* claims not yet added to the window */
+	struct fast_entry *entry;	/* that it was entered in, if it was fast */
 	struct failure *failure;	/* what it will be if it fails; pinned */
 	struct failure *poison;		/* what its inputs carry; pinned */
 	struct stock stock;		/* what its exit may need */
@@ -688,8 +701,52 @@ struct ledger {
 static inline u64 ck_tick(struct domain *d)
 {
 	host_assert_held(&d->lock);
-	return ++d->sequence;
+	d->sequence += CAPKM_SEQUENCE_STEP;
+	host_store(&d->page->sequence, d->sequence);
+	return d->sequence;
 }
+
+/* ---- the fast path: fast.c ---- */
+
+/*
+ * Before anybody looks at the buffer, or changes it: what was promised of it is taken
+ * back, and what fast scopes did to it is known. @why: enum capkm_fast_transition.
+ */
+void ck_fast_leave(struct buffer *b, u32 why);
+/* The same of all scopes of the session; none can enter until the call ends, or for good. */
+void ck_fast_stop(struct capkm_session *s, u32 why);
+void ck_fast_end(struct capkm_session *s, u32 why);
+/* What fast scopes have left unconfirmed on the slots of the session is known. */
+void ck_fast_fold(struct capkm_session *s);
+/* Something of the buffer has changed that may have kept it from being fast. */
+void ck_fast_changed(struct buffer *b);
+/* Whoever only looked is done; if it may be fast, it is. */
+void ck_fast_back(struct buffer *b);
+/* A call ends: what may be fast again is. */
+void ck_fast_return(struct domain *d, struct capkm_session *s);
+/* Is there room for the word of a new buffer? Then it gets an index, if one is free. */
+bool ck_fast_has_room(const struct capkm_session *s, u64 buffer);
+bool ck_fast_fill(struct capkm_session *s, u64 buffer);	/* without the lock */
+void ck_fast_add(struct capkm_session *s, struct buffer *b);
+/* The session does not hold it any more. */
+void ck_fast_forget(struct buffer *b);
+void ck_fast_free(struct fast *f);
+/* The scope with the id of a fast one, which is an ordinary one now, or NULL. */
+struct scope *ck_fast_scope(struct capkm_session *s, u64 id);
+void ck_fast_left(struct scope *s);	/* the end of one that was fast, or not */
+/* Open fast scopes; NULL: of all slots. So far entered ones: the program says so. */
+u32 ck_fast_open(const struct capkm_session *s, const struct slot *slot);
+u64 ck_fast_entered(const struct capkm_session *s);
+/* A stream of the session is no more. */
+void ck_fast_stream_gone(struct capkm_session *s);
+/* The state of the slot has changed. */
+void ck_slot_publish(const struct slot *slot);
+/*
+ * A sequence with everything before it, fast exits too, and nothing after it. @last: of
+ * the fast exits that matter; ck_fast_last(): all that leave something unconfirmed.
+ */
+u64 ck_sample(struct domain *d, u64 last);
+u64 ck_fast_last(const struct capkm_session *s);
 
 /* ---- devices, confirmation, faults: device.c ---- */
 
@@ -700,6 +757,8 @@ int ck_device_get(struct call *call, const u8 *uuid, struct client_device **out)
 void ck_device_free(struct client_device *dev);
 /* A scope or replay has left work on the slot that is not confirmed. */
 void ck_slot_dirtied(struct slot *slot, u64 tick);
+/* The same of several fast ones, the first and the last. */
+void ck_slot_dirtied_since(struct slot *slot, u64 first, u64 last);
 /* A slot through which the private buffer is unconfirmed, or NULL. */
 struct slot *ck_buffer_dirty_slot(const struct buffer *b,
 				  const struct client *c);
@@ -742,6 +801,9 @@ void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v);
 bool ck_session_drop_holds(struct capkm_session *s);
 int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
 		      struct target *t);
+/* The same for those who do not look at the buffer's bytes. */
+int ck_session_range(struct capkm_session *s, const struct capkm_claim *claim,
+		     struct target *t);
 /* Is it the session's own id, or one that it was given? */
 int ck_stream_check(struct capkm_session *s, u64 stream);
 /* NULL: the client has never used it. */
@@ -772,6 +834,8 @@ static inline void ck_bury(struct domain *d)
 
 /* Forgets the oldest, down to the limits. */
 void ck_domain_trim(struct domain *d);
+/* How it is may have changed. */
+void ck_domain_publish(struct domain *d);
 void ck_domain_put(struct domain *d);	/* no lock held */
 u32 ck_domain_rights(const struct domain *d, const struct capkm_caller *who);
 bool ck_domain_readable(const struct domain *d, const struct capkm_caller *who);
@@ -1006,7 +1070,7 @@ void *ck_call_alloc(struct call *c, size_t bytes, int *err);
 	op(device_fault) op(refuse)					\
 	op(ledger_create) op(ledger_begin_step) op(ledger_reserve)	\
 	op(ledger_query) op(ledger_fork) op(ledger_adopt)		\
-	op(ledger_destroy) op(submit)
+	op(ledger_destroy) op(submit) op(scope_table)
 
 #define CAPKM_DECLARE_OP(name) int ck_op_##name(struct call *c);
 CAPKM_OPS(CAPKM_DECLARE_OP)

@@ -19,6 +19,7 @@ void ck_member_leave(struct slot *slot)
 	slot->member->members_n--;
 	slot->member = NULL;
 	link_del(&slot->member_sib);
+	ck_slot_publish(slot);
 }
 
 void ck_members_leave(struct window *w)
@@ -35,6 +36,7 @@ static void member_add(struct window *w, struct slot *slot, u64 stream)
 	slot->member_launches = 0;
 	link_add_tail(&slot->member_sib, &w->members);
 	w->members_n++;
+	ck_slot_publish(slot);
 }
 
 static void merged(struct call *c, struct window *w, struct window *other,

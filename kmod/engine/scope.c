@@ -152,6 +152,7 @@ static void leave(struct domain *d, struct scope *s, struct failure *f,
 	ck_failure_unpin(s->failure, back);
 	if (s->poison)
 		ck_failure_unpin(s->poison, back);
+	ck_fast_left(s);
 	if (back)
 		ck_stock_move_all(back, &s->stock);
 	else
@@ -196,13 +197,19 @@ static struct failure *failed_otherwise(const struct scope *s)
 	return s->window && s->window->refused ? s->window->refusal : NULL;
 }
 
+static struct scope *find_scope(struct call *c, u64 id)
+{
+	if (id & CAPKM_SCOPE_FAST)
+		return ck_fast_scope(c->session, id);
+	return id_entry(ck_id_find(&c->domain->scopes, id), struct scope, node);
+}
+
 int ck_op_scope_exit(struct call *c)
 {
 	struct capkm_scope_exit *a = c->arg;
 	struct array *text = &c->array[0], *stack = &c->array[1];
 	struct domain *d = c->domain;
-	struct scope *s = id_entry(ck_id_find(&d->scopes, a->scope),
-				   struct scope, node);
+	struct scope *s = find_scope(c, a->scope);
 	bool failed = a->flags & CAPKM_SCOPE_EXIT_F_FAILED;
 	struct failure *f = NULL;
 	struct slot *slot;

@@ -128,6 +128,7 @@ void capkm_session_release(struct capkm_session *s)
 	while (!link_empty(&s->clients))
 		client_free(link_first(&s->clients, struct client, sib));
 	ck_stock_free(&s->stock);
+	ck_fast_free(s->fast);
 	host_mutex_destroy(&s->attach_lock);
 	host_free(s);
 }
@@ -143,6 +144,7 @@ void ck_client_end(struct client *c)
 
 	if (c->dead)
 		return;
+	ck_fast_end(c->session, CAPKM_FAST_ENDED);
 	c->dead = true;
 	c->session->clients_n--;
 	d->clients_n--;
@@ -272,12 +274,14 @@ static int share_need(struct call *c, struct client *first, struct need *need)
 {
 	struct capkm_session *s = c->session;
 	struct id_node *node;
+	struct buffer *b;
 	int err;
 
 	memset(need, 0, sizeof(*need));
 	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
-		ck_share_need(container_of(node, struct hold, node)->buffer,
-			      first, need);
+		b = container_of(node, struct hold, node)->buffer;
+		ck_fast_leave(b, CAPKM_FAST_SWEPT);
+		ck_share_need(b, first, need);
 		err = ck_domain_room(c, need->n[STOCK_CLAIM]);
 		if (err)
 			return err;
@@ -295,6 +299,7 @@ static int share_all(struct call *c)
 	struct need need;
 	int err;
 
+	ck_fast_end(s, CAPKM_FAST_JOINED);
 	do {
 		err = share_need(c, first, &need);
 		if (!err)
@@ -425,6 +430,7 @@ void capkm_session_stats(struct capkm_session *s,
 	stats->streams = s->streams_n;
 	link_for_each(l, &s->clients)
 		count_client(link_entry(l, struct client, sib), stats);
+	stats->scopes += ck_fast_open(s, NULL);
 	host_unlock(&d->lock);
 }
 
@@ -447,7 +453,8 @@ void ck_client_fill(const struct client *c, struct capkm_client_view *v)
 	memcpy(v->comm, c->who.comm, sizeof(v->comm));
 	v->ended = c->dead;
 	v->since_ns = c->since_ns;
-	v->scopes = c->scopes_n;
+	v->scopes = c->scopes_n +
+		    (c->dead ? 0 : ck_fast_open(c->session, NULL));
 	v->windows = c->windows_n;
 	v->recording = c->recording_n;
 	v->graphs = c->graphs_n;
@@ -476,12 +483,12 @@ void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v)
 	v->attached_ns = s->attached_ns;
 	v->buffers = s->holds.count;
 	v->streams = s->streams_n;
-	v->scopes = stats.scopes;
+	v->scopes = stats.scopes + ck_fast_open(s, NULL);
 	v->windows = stats.windows;
 	v->graphs = stats.graphs;
 	v->unconfirmed = stats.unconfirmed;
 	v->events_unread = ck_events_unread(s, &v->events_lost);
-	v->entered = s->entered;
+	v->entered = s->entered + ck_fast_entered(s);
 	v->skipped = s->skipped;
 	v->failed = s->failed;
 }

@@ -148,7 +148,7 @@ static void fill_device(const struct slot *slot, const struct client_device *dev
 	a->out_epoch = dev->epoch;
 	if (!slot)
 		return;
-	a->out_scopes = slot->scopes;
+	a->out_scopes = slot->scopes + ck_fast_open(slot->client->session, slot);
 	a->out_sequence = slot->sequence;
 	a->out_confirmed = slot->confirmed;
 	a->out_unconfirmed = slot->unconfirmed_n;
@@ -228,5 +228,6 @@ int ck_op_stream_destroy(struct call *c)
 	ck_id_erase(&c->domain->streams, &stream->node);
 	host_free(stream);
 	s->streams_n--;
+	ck_fast_stream_gone(s);
 	return 0;
 }

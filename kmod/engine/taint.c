@@ -62,6 +62,7 @@ static void insert(struct claim *c)
 	struct buffer *b = c->buffer;
 
 	host_assert_held(&b->domain->lock);
+	ck_fast_leave(b, CAPKM_FAST_MISSED);
 	ck_range_insert(&b->claims, &c->span);
 	b->changes++;
 	b->domain->claims++;
@@ -81,8 +82,10 @@ static void erase(struct claim *c)
 	b->domain->claims--;
 	if (c->state != CLAIM_FAILED)
 		b->dated--;
-	if (!b->claims.count)
+	if (!b->claims.count) {
 		tell_graphs(b, false);
+		ck_fast_changed(b);
+	}
 }
 
 static void count_unconfirmed(const struct claim *c, int n)

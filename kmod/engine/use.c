@@ -86,6 +86,7 @@ static void forget(struct use *use, struct stock *back, bool keep_reports)
 	link_del(&use->tracked);
 	link_del(&use->sib);
 	b->uses_n--;
+	ck_fast_changed(b);
 	ck_buffer_put(b, back, keep_reports);
 }
 

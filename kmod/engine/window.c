@@ -23,6 +23,8 @@ static void set_state(struct window *w, u32 state)
 			(state == CAPKM_WINDOW_CAPTURE) -
 			(w->state == CAPKM_WINDOW_CAPTURE);
 	w->state = state;
+	if (w->slot)
+		ck_slot_publish(w->slot);
 }
 
 bool ck_slot_driver_at_work(const struct slot *slot)
@@ -88,9 +90,13 @@ static struct failure *doom_new(struct domain *d, struct window *w, u32 kind,
 
 static void release_slot(struct domain *d, struct window *w)
 {
-	if (w->slot)
-		w->slot->window = NULL;
+	struct slot *slot = w->slot;
+
 	w->slot = NULL;
+	if (slot) {
+		slot->window = NULL;
+		ck_slot_publish(slot);
+	}
 	host_wake(&d->waitq);
 }
 
@@ -317,6 +323,7 @@ static struct window *window_new(struct call *c, struct slot *slot,
 	c->client->windows_n++;
 	w->slot = slot;
 	slot->window = w;
+	ck_slot_publish(slot);
 	if (parent)
 		child_add(parent, w);
 	ck_tick(d);
@@ -384,6 +391,7 @@ static int prepare(struct call *c, struct capkm_window_prepare *a,
 	} while (err == 1);
 	if (err)
 		return err;
+	ck_fast_stop(c->session, CAPKM_FAST_WINDOW);
 	a->out_window = window_new(c, slot, a, parent, *spare)->node.id;
 	*spare = NULL;
 	a->out_slot = slot->index;

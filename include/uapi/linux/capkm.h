@@ -3,7 +3,7 @@
  * The ioctl ABI of /dev/capkm.
  *
  * Changelog, by ABI version:
- *  1  INFO to WINDOW_LIST, and the events that read() gives.
+ *  1  INFO to SCOPE_TABLE, the events that read() gives, and the mappings.
  */
 #ifndef _UAPI_LINUX_CAPKM_H
 #define _UAPI_LINUX_CAPKM_H
@@ -127,6 +127,7 @@ enum capkm_nr {
 	CAPKM_NR_LEDGER_DESTROY		= 0x34,
 	CAPKM_NR_SUBMIT			= 0x35,
 	CAPKM_NR_WINDOW_LIST		= 0x36,
+	CAPKM_NR_SCOPE_TABLE		= 0x37,
 };
 
 /* Upper bounds of the ABI; what a kernel is set to is in INFO. */
@@ -1682,7 +1683,8 @@ struct capkm_scope_exit {
  * @out_result: the first of these that holds: %CAPKM_TAINTED, %CAPKM_PENDING,
  *	%CAPKM_STALE, %CAPKM_CHANGED, else %CAPKM_CLEAN
  * @out_unconfirmed: claims with a byte that would make it %CAPKM_PENDING, if the
- *	answer is not %CAPKM_TAINTED. Also without F_CONFIRMED
+ *	answer is not %CAPKM_TAINTED. Also without F_CONFIRMED, but then the session's own
+ *	work on its private buffers is not counted
  * @out_sequence: the domain's sequence now
  *
  * Each claim is judged by its first byte that cannot be trusted. Needs right
@@ -2686,6 +2688,263 @@ struct capkm_submit {
 	__u32 __reserved;
 };
 #define CAPKM_IOC_SUBMIT _IO(CAPKM_TYPE, CAPKM_NR_SUBMIT)
+
+/**
+ * DOC: The fast path
+ *
+ * A session with one client can have three mappings, by which a scope over clean,
+ * private buffers is entered and left, and such buffers are checked, without a call.
+ * Documentation/design/fastpath.rst has the protocol. SCOPE_TABLE makes them and says
+ * how large they are; mmap() of the descriptor, shared, at the offsets below maps them:
+ *
+ *  - %CAPKM_MAP_DOMAIN, read-only: struct capkm_domain_page
+ *  - %CAPKM_MAP_STATUS, read-only: struct capkm_status_page, and from
+ *    %CAPKM_STATUS_BUFFERS on a struct capkm_status_buffer for each buffer index
+ *  - %CAPKM_MAP_TABLE, read-write: %CAPKM_TABLE_ENTRIES struct capkm_table_entry; from
+ *    %CAPKM_TABLE_SLOTS on a struct capkm_table_slot for each slot number; from
+ *    %CAPKM_TABLE_BUFFERS on a struct capkm_table_buffer for each buffer index
+ *
+ * Index of a buffer: its id modulo %CAPKM_FAST_BUFFERS. Its word while it is fast:
+ * capkm_fast_word(). Whatever else is found there means "ask by a call". What stands in
+ * the table is the client's own and is trusted by nobody: garbage there can harm its own
+ * scopes only.
+ *
+ * None of them is inherited over fork().
+ */
+#define CAPKM_MAP_DOMAIN	0ULL
+#define CAPKM_MAP_STATUS	(1ULL << 30)
+#define CAPKM_MAP_TABLE		(2ULL << 30)
+
+#define CAPKM_FAST_BUFFERS	(1u << 18)	/* buffer indices */
+#define CAPKM_FAST_SLOTS	128u		/* slot numbers */
+#define CAPKM_FAST_CLAIMS	16u		/* claims of one scope */
+#define CAPKM_TABLE_ENTRIES	64u		/* scopes open at once */
+
+/* Fast exits between two sequences of the domain have those in between. */
+#define CAPKM_SEQUENCE_STEP	4096u
+
+/* Bit 0 says that it is a word; the rest tells one buffer of an index from the next. */
+static inline __u32 capkm_fast_word(__u64 buffer)
+{
+	return (__u32)(buffer / CAPKM_FAST_BUFFERS) << 8 | 1u;
+}
+
+/* Beyond it a buffer is never fast: its word would come round. */
+#define CAPKM_FAST_BUFFER_MAX	((__u64)CAPKM_FAST_BUFFERS << 24)
+
+/**
+ * struct capkm_domain_page - what all sessions of the domain see
+ * @sequence: the domain's sequence; a multiple of %CAPKM_SEQUENCE_STEP
+ * @events: number of the last event
+ * @faulted: devices of living clients that have faulted and were not renewed
+ * @orphans: windows whose client has ended
+ * @destroyed: 1 once the domain was destroyed
+ */
+struct capkm_domain_page {
+	__aligned_u64 sequence;
+	__aligned_u64 events;
+	__aligned_u64 orphans;
+	__u32 faulted;
+	__u32 destroyed;
+};
+
+/**
+ * struct capkm_status_slot - a slot of the client
+ * @settled: exits up to this sequence need no confirmation any more
+ * @state: enum capkm_window_state, as STREAM_QUERY gives it
+ * @__reserved: 0
+ */
+struct capkm_status_slot {
+	__aligned_u64 settled;
+	__u32 state;
+	__u32 __reserved;
+};
+
+/**
+ * enum capkm_fast_transition - what takes buffers, or the session, out of the fast state
+ * @CAPKM_FAST_NAMED: a call names the buffer
+ * @CAPKM_FAST_DUMPED: a dump of the domain shows it
+ * @CAPKM_FAST_SWEPT: it is one of all that the session holds (a fault, a join, an end)
+ * @CAPKM_FAST_CLOSED: the session does not hold it any more
+ * @CAPKM_FAST_BESIDE: a scope that became the kernel's writes to it, too
+ * @CAPKM_FAST_LEFT: SCOPE_EXIT of a fast scope; of one entry
+ * @CAPKM_FAST_WINDOW: the session: a window is prepared
+ * @CAPKM_FAST_FAULT: the session: a device of its client has faulted
+ * @CAPKM_FAST_JOINED: the session: a second client joins it, for good
+ * @CAPKM_FAST_ENDED: the session: its client has ended, or its domain, for good
+ * @CAPKM_FAST_MISSED: none of these: a mistake of the kernel
+ * @CAPKM_FAST_TRANSITIONS: how many there are
+ */
+enum capkm_fast_transition {
+	CAPKM_FAST_NAMED	= 0,
+	CAPKM_FAST_DUMPED	= 1,
+	CAPKM_FAST_SWEPT	= 2,
+	CAPKM_FAST_CLOSED	= 3,
+	CAPKM_FAST_BESIDE	= 4,
+	CAPKM_FAST_LEFT		= 5,
+	CAPKM_FAST_WINDOW	= 6,
+	CAPKM_FAST_FAULT	= 7,
+	CAPKM_FAST_JOINED	= 8,
+	CAPKM_FAST_ENDED	= 9,
+	CAPKM_FAST_MISSED	= 10,
+	CAPKM_FAST_TRANSITIONS
+};
+
+/**
+ * struct capkm_status_page - the state of the session
+ * @mode: 1 while scopes may be fast, else 0
+ * @streams: changes when a stream of the session is destroyed
+ * @migrated: fast scopes that became the kernel's
+ * @revoked: of those that were about to enter, how many were never entered
+ * @dropped: of these: they name what the session does not hold
+ * @__reserved: 0
+ * @transitions: how often each enum capkm_fast_transition has happened
+ * @slot: by slot number
+ */
+struct capkm_status_page {
+	__u32 mode;
+	__u32 streams;
+	__aligned_u64 migrated;
+	__aligned_u64 revoked;
+	__aligned_u64 dropped;
+	__aligned_u64 __reserved[4];
+	__aligned_u64 transitions[16];
+	struct capkm_status_slot slot[CAPKM_FAST_SLOTS];
+};
+
+/**
+ * struct capkm_status_buffer - a buffer of the session, by index
+ * @bytes: its size
+ * @word: capkm_fast_word() while it is private, clean, and in no window or graph, and no
+ *	scope that the kernel knows of is open on it
+ * @__reserved: 0
+ */
+struct capkm_status_buffer {
+	__aligned_u64 bytes;
+	__u32 word;
+	__u32 __reserved;
+};
+
+/* Low bits of capkm_table_entry.state; the rest counts how often it became ENTERED. */
+#define CAPKM_ENTRY_FREE	0u
+#define CAPKM_ENTRY_ENTERED	1u	/* a fast scope, unless it is REVOKED */
+#define CAPKM_ENTRY_MIGRATED	2u	/* entered, and left by SCOPE_EXIT: the kernel knows it */
+#define CAPKM_ENTRY_REVOKED	3u	/* was never entered */
+#define CAPKM_ENTRY_DRY		4u	/* what it had was used up: to be filled by SCOPE_TABLE */
+#define CAPKM_ENTRY_STATE	7u
+#define CAPKM_ENTRY_STEP	8u
+
+/**
+ * struct capkm_table_entry - a scope, in the hands of one thread at a time
+ * @state: CAPKM_ENTRY_*, and a count
+ * @stream: logical stream of the work
+ * @entered: scopes so far, for statistics
+ * @slot: slot number
+ * @claims: of @claim
+ * @label: of the work, bytes beyond it are 0
+ * @claim: what it is going to write
+ * @__reserved: 0
+ */
+struct capkm_table_entry {
+	__aligned_u64 state;
+	__aligned_u64 stream;
+	__aligned_u64 entered;
+	__u32 slot;
+	__u32 claims;
+	__aligned_u64 label[(CAPKM_LABEL_MAX + 1) / 8];
+	struct capkm_claim claim[CAPKM_FAST_CLAIMS];
+	__aligned_u64 __reserved[4];
+};
+
+/**
+ * struct capkm_table_slot - what fast scopes have left on a slot
+ * @sequence: of the last exit that is not known to be finished
+ * @first: of the first such exit after capkm_status_slot.settled
+ * @__reserved: 0
+ */
+struct capkm_table_slot {
+	__aligned_u64 sequence;
+	__aligned_u64 first;
+	__aligned_u64 __reserved[6];
+};
+
+/**
+ * struct capkm_table_buffer - what fast scopes do to a buffer, by index
+ * @in_flight: 0, or 1 and the number of the entry whose scope writes to it
+ * @__reserved: 0
+ * @touched: sequence of the last exit
+ * @dirty: sequence of the last exit that is not known to be finished
+ * @__reserved2: 0
+ */
+struct capkm_table_buffer {
+	__u32 in_flight;
+	__u32 __reserved;
+	__aligned_u64 touched;
+	__aligned_u64 dirty;
+	__aligned_u64 __reserved2;
+};
+
+#define CAPKM_STATUS_BUFFERS	4096u
+#define CAPKM_STATUS_BYTES						\
+	(CAPKM_STATUS_BUFFERS +						\
+	 CAPKM_FAST_BUFFERS * sizeof(struct capkm_status_buffer))
+#define CAPKM_TABLE_SLOTS						\
+	(CAPKM_TABLE_ENTRIES * sizeof(struct capkm_table_entry))
+#define CAPKM_TABLE_BUFFERS						\
+	(CAPKM_TABLE_SLOTS + CAPKM_FAST_SLOTS * sizeof(struct capkm_table_slot))
+#define CAPKM_TABLE_BYTES						\
+	(CAPKM_TABLE_BUFFERS +						\
+	 CAPKM_FAST_BUFFERS * sizeof(struct capkm_table_buffer))
+
+/*
+ * The id of a fast scope, which SCOPE_EXIT takes, too: this bit, the state of its entry
+ * above its low bits, and in the lowest six the number of the entry.
+ */
+#define CAPKM_SCOPE_FAST	(1ULL << 63)
+
+static inline __u64 capkm_fast_scope(__u64 state, __u32 entry)
+{
+	return CAPKM_SCOPE_FAST | state / CAPKM_ENTRY_STEP * CAPKM_TABLE_ENTRIES | entry;
+}
+
+/**
+ * struct capkm_scope_table - ioctl(CAPKM_IOC_SCOPE_TABLE)
+ * @size: sizeof(struct capkm_scope_table)
+ * @flags: CAPKM_SCOPE_TABLE_F_*, CAPKM_PLACE_F_SLOT
+ * @place: with %CAPKM_SCOPE_TABLE_F_SLOT: stream and slot, else all zero
+ * @entry: with %CAPKM_SCOPE_TABLE_F_ENTRY: number of an entry that is DRY, or
+ *	%CAPKM_ENTRY_NEW; else 0
+ * @out_entry: with %CAPKM_SCOPE_TABLE_F_ENTRY: number of an entry that is FREE, and the
+ *	caller's for good
+ * @out_slot: with %CAPKM_SCOPE_TABLE_F_SLOT: number of the slot
+ * @out_streams: with %CAPKM_SCOPE_TABLE_F_SLOT: capkm_status_page.streams; while that
+ *	stays, so does the answer
+ * @out_limit: on EDQUOT and ENOSPC: enum capkm_limit
+ * @__reserved: must be 0
+ *
+ * Makes the session's scope table, so that buffers that are created from now on can be
+ * fast; also without a flag. What a scope in the entry will need if it is torn is paid
+ * here. Needs right w. Errors: EOPNOTSUPP (the session has, or had, a second client),
+ * EINVAL (the entry is not DRY), EBUSY (all entries or slot numbers are taken), for the
+ * slot ENOENT, EPERM and EINVAL as SCOPE_ENTER, EDQUOT (devices of one client), ENOSPC
+ * (ranges of the domain), ENOMEM.
+ */
+struct capkm_scope_table {
+	__u32 size;
+	__u32 flags;
+	struct capkm_place place;
+	__u32 entry;
+	__u32 out_entry;
+	__u32 out_slot;
+	__u32 out_streams;
+	__u32 out_limit;
+	__u32 __reserved;
+};
+#define CAPKM_SCOPE_TABLE_F_ENTRY	(1u << 0)
+#define CAPKM_SCOPE_TABLE_F_SLOT	(1u << 1)
+#define CAPKM_SCOPE_TABLE_F_ALL		(CAPKM_PLACE_F_SLOT | 3u)
+#define CAPKM_ENTRY_NEW			(~0u)
+#define CAPKM_IOC_SCOPE_TABLE _IO(CAPKM_TYPE, CAPKM_NR_SCOPE_TABLE)
 
 /**
  * enum capkm_event_type - what has happened in the domain

@@ -9,6 +9,7 @@
 #define CAPKM_CAPKM_H
 
 #include <linux/capkm.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -572,7 +573,8 @@ struct capkm_cause {
  * @out_reports: reports that there are; those beyond the array are lost
  * @out_result: enum capkm_result
  * @out_unconfirmed: of a check: claims with a byte that somebody wrote, or may have
- *	written, who has not been confirmed, if none is tainted
+ *	written, who has not been confirmed, if none is tainted. On buffers that only this
+ *	session has they are counted by a check with %CAPKM_CHECK_F_CONFIRMED alone
  * @out_sequence: the domain's sequence, for capkm_check_unchanged()
  */
 struct capkm_answer {
@@ -760,6 +762,44 @@ CAPKM_API int capkm_stream_flush(struct capkm *c,
 CAPKM_API int capkm_events_read(struct capkm *c, struct capkm_event *events,
 				uint32_t len, int timeout_ms, uint32_t *got,
 				struct capkm_error *err);
+
+/**
+ * capkm_is_recording() - does what is issued there go into a window, instead of running
+ * @c: attached handle
+ * @where: stream and slot, or NULL
+ * @err: why not, or NULL
+ *
+ * Costs no call once the thread has asked for the place before.
+ *
+ * Return: 1, 0; -ENOENT, -EPERM, -EINVAL, -ECANCELED
+ */
+CAPKM_API int capkm_is_recording(struct capkm *c, const struct capkm_where *where,
+				 struct capkm_error *err);
+
+/**
+ * struct capkm_health - how a domain is
+ * @sz: sizeof(struct capkm_health)
+ * @faulted: devices of living clients that have faulted and were not renewed
+ * @orphans: windows whose client has ended, and that nobody has abandoned
+ * @sequence: of the domain
+ */
+struct capkm_health {
+	size_t sz;
+	uint64_t faulted;
+	uint64_t orphans;
+	uint64_t sequence;
+};
+
+/**
+ * capkm_health() - how the domain is; costs no call while the handle has a fast path
+ * @c: attached handle
+ * @health: filled
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EINVAL, -E2BIG, -ECANCELED (the domain was destroyed)
+ */
+CAPKM_API int capkm_health(struct capkm *c, struct capkm_health *health,
+			   struct capkm_error *err);
 
 /* windows */
 
@@ -1115,6 +1155,50 @@ capkm_write_set_claims(const struct capkm_write_set *set, uint32_t *len);
 
 /* Gives back a list that no scope took. NULL is fine. */
 CAPKM_API void capkm_write_set_put(struct capkm_write_set *set);
+
+/* the fast path */
+
+/**
+ * capkm_fast_path() - may scopes and checks on the handle be answered without a call
+ * @c: handle
+ * @on: they may; a new handle's may unless $CAPKM_FAST_PATH is "off"
+ *
+ * The answers are the same. What is open stays open.
+ */
+CAPKM_API void capkm_fast_path(struct capkm *c, bool on);
+
+/**
+ * struct capkm_fast_stats - how the fast path of a session goes
+ * @sz: sizeof(struct capkm_fast_stats)
+ * @on: scopes and checks may be fast just now
+ * @entered: scopes that were
+ * @migrated: of these, that became ordinary ones before they were left
+ * @revoked: scopes that were about to enter when something changed, and had to ask
+ * @dropped: of these, that named what the session does not hold
+ * @transitions: how often each enum capkm_fast_transition has happened
+ *
+ * All 0: the session has none.
+ */
+struct capkm_fast_stats {
+	size_t sz;
+	uint64_t on;
+	uint64_t entered;
+	uint64_t migrated;
+	uint64_t revoked;
+	uint64_t dropped;
+	uint64_t transitions[16];
+};
+
+/**
+ * capkm_fast_query() - how the fast path of a session goes
+ * @c: handle
+ * @stats: filled
+ * @err: why not, or NULL
+ *
+ * Return: 0; -EINVAL, -E2BIG
+ */
+CAPKM_API int capkm_fast_query(struct capkm *c, struct capkm_fast_stats *stats,
+			       struct capkm_error *err);
 
 /* scopes */
 

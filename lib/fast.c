@@ -1,0 +1,816 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The fast path: scopes that are entered and left, and checks that are answered, in
+ * memory that is shared with the authority (Documentation/design/fastpath.rst; the other
+ * side is kmod/engine/fast.c). Whatever is not as it should be means "ask": the caller
+ * then makes the call, which is right in any case.
+ *
+ * A thread has a seat at each handle that it uses: entries of the scope table, which are
+ * its own until it ends, and what it knows of the places where it issues work. A scope may
+ * be left by another thread than the one that has entered it. Who brings an entry's state
+ * from ENTERED to another one, alone clears the in-flight words, each once.
+ *
+ * Fences: publish() pairs with ck_fast_leave() and ck_fast_stop(); stamp() with
+ * ck_sample(). All other orders are those of the acquires and releases as they stand.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+#include "fast.h"
+
+#include <linux/capkm.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEAT_ENTRIES	4u	/* scopes that a thread has open at once */
+#define SEAT_PLACES	8u
+#define PATIENCE	1000u	/* scopes, before an authority without room is asked again */
+
+/* Of a handle. Constant but for what is said to be of @lock. */
+struct fast {
+	struct fast *next;		/* of all_lock */
+	uint64_t serial;		/* of no other in this process */
+	uint64_t generation;		/* the process that mapped it */
+	struct capkm_domain_page *domain;
+	struct capkm_status_page *status;
+	struct capkm_status_buffer *word;
+	struct capkm_table_entry *entry;
+	struct capkm_table_slot *slot;
+	struct capkm_table_buffer *buffer;
+	pthread_mutex_t lock;
+	uint32_t spare[CAPKM_TABLE_ENTRIES];	/* of threads that have ended; of @lock */
+	uint32_t spare_n;
+};
+
+/* What SCOPE_TABLE has said of a stream on a slot. */
+struct place {
+	struct capkm_place key;
+	uint32_t flags;
+	uint32_t streams;		/* while status->streams is this */
+	uint32_t number;
+	bool known;
+};
+
+struct seat {
+	struct seat *next;
+	uint64_t serial;		/* of its struct fast, which may have gone */
+	uint32_t entries_n;
+	uint32_t entry[SEAT_ENTRIES];
+	uint32_t patience;
+	struct place place[SEAT_PLACES];
+};
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fast *all;		/* of all_lock */
+static uint64_t serials;		/* the same */
+
+static pthread_key_t at_thread_end;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+#define HERE __attribute__((tls_model("initial-exec"))) _Thread_local
+static HERE struct seat *seats;		/* of this thread; the one used last is the first */
+static HERE bool never;			/* this thread is somebody else, for tests */
+
+#define load(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define look(p)		__atomic_load_n(p, __ATOMIC_RELAXED)
+#define store(p, v)	__atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+
+static uint32_t state_of(uint64_t state)
+{
+	return state & CAPKM_ENTRY_STATE;
+}
+
+static bool cas(__u64 *p, __u64 old, __u64 new)
+{
+	return __atomic_compare_exchange_n(p, &old, new, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_ACQUIRE);
+}
+
+/* ---- seats ---- */
+
+static void give_back(struct fast *f, const struct seat *s)
+{
+	pthread_mutex_lock(&f->lock);
+	for (uint32_t i = 0; i < s->entries_n; i++)
+		f->spare[f->spare_n++] = s->entry[i];
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void leave_seat(struct seat *s)
+{
+	struct fast *f;
+
+	pthread_mutex_lock(&all_lock);
+	for (f = all; f && f->serial != s->serial; f = f->next)
+		;
+	if (f)
+		give_back(f, s);
+	pthread_mutex_unlock(&all_lock);
+	free(s);
+}
+
+static void leave_seats(void *unused)
+{
+	struct seat *s;
+
+	(void)unused;
+	while ((s = seats)) {
+		seats = s->next;
+		leave_seat(s);
+	}
+}
+
+static void make_key(void)
+{
+	has_key = !pthread_key_create(&at_thread_end, leave_seats);
+}
+
+static bool is_gone(uint64_t serial)
+{
+	struct fast *f;
+
+	pthread_mutex_lock(&all_lock);
+	for (f = all; f && f->serial != serial; f = f->next)
+		;
+	pthread_mutex_unlock(&all_lock);
+	return !f;
+}
+
+/* Of handles that were closed. */
+static void forget_seats(void)
+{
+	struct seat **at = &seats, *s;
+
+	while ((s = *at)) {
+		if (is_gone(s->serial)) {
+			*at = s->next;
+			free(s);
+		} else {
+			at = &s->next;
+		}
+	}
+}
+
+static struct seat *new_seat(const struct fast *f)
+{
+	struct seat *s;
+
+	pthread_once(&key_once, make_key);
+	if (!has_key)
+		return NULL;
+	forget_seats();
+	s = calloc(1, sizeof(*s));
+	/* Any value will do: it makes the thread come by when it ends. */
+	if (!s || pthread_setspecific(at_thread_end, &seats)) {
+		free(s);
+		return NULL;
+	}
+	s->serial = f->serial;
+	s->next = seats;
+	seats = s;
+	return s;
+}
+
+static __attribute__((noinline)) struct seat *find_seat(const struct fast *f)
+{
+	struct seat **at = &seats, *s;
+
+	if (never)
+		return NULL;
+	for (; (s = *at); at = &s->next)
+		if (s->serial == f->serial)
+			break;
+	if (!s)
+		return new_seat(f);
+	*at = s->next;
+	s->next = seats;
+	seats = s;
+	return s;
+}
+
+static inline struct seat *seat_of(const struct fast *f)
+{
+	struct seat *s = seats;
+
+	return s && s->serial == f->serial && !never ? s : find_seat(f);
+}
+
+void capkm_fast_never(bool is)
+{
+	never = is;
+}
+
+/* ---- entries ---- */
+
+/* @entry: that is dry, or CAPKM_ENTRY_NEW. */
+static bool buy_entry(struct capkm *c, struct seat *s, uint32_t *entry)
+{
+	struct capkm_scope_table arg = {
+		.size = sizeof(arg),
+		.flags = CAPKM_SCOPE_TABLE_F_ENTRY,
+		.entry = *entry,
+	};
+
+	if (s->patience) {
+		s->patience--;
+		return false;
+	}
+	if (capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg)) {
+		s->patience = PATIENCE;
+		return false;
+	}
+	*entry = arg.out_entry;
+	return true;
+}
+
+static bool take_spare(struct fast *f, uint32_t *entry)
+{
+	bool got = false;
+
+	pthread_mutex_lock(&f->lock);
+	for (uint32_t i = 0; i < f->spare_n && !got; i++) {
+		const uint32_t state = state_of(load(&f->entry[f->spare[i]].state));
+
+		*entry = f->spare[i];
+		/* Another thread may be about to leave the scope in it. */
+		got = state == CAPKM_ENTRY_FREE || state == CAPKM_ENTRY_DRY;
+		if (got)
+			f->spare[i] = f->spare[--f->spare_n];
+	}
+	pthread_mutex_unlock(&f->lock);
+	return got;
+}
+
+/* It may be used, or can be filled again. */
+static bool is_free(struct capkm *c, const struct fast *f, struct seat *s, uint32_t entry)
+{
+	const uint32_t state = state_of(load(&f->entry[entry].state));
+
+	return state == CAPKM_ENTRY_FREE ||
+	       (state == CAPKM_ENTRY_DRY && buy_entry(c, s, &entry));
+}
+
+static __attribute__((noinline)) bool
+find_entry(struct capkm *c, struct fast *f, struct seat *s, uint32_t *entry)
+{
+	for (uint32_t i = 0; i < s->entries_n; i++) {
+		*entry = s->entry[i];
+		if (is_free(c, f, s, *entry))
+			return true;
+	}
+	if (s->entries_n == SEAT_ENTRIES)
+		return false;
+	*entry = CAPKM_ENTRY_NEW;
+	if (!take_spare(f, entry) && !buy_entry(c, s, entry))
+		return false;
+	s->entry[s->entries_n++] = *entry;
+	return is_free(c, f, s, *entry);
+}
+
+static inline bool free_entry(struct capkm *c, struct fast *f, struct seat *s,
+			      uint32_t *entry)
+{
+	*entry = s->entry[0];
+	if (s->entries_n &&
+	    state_of(load(&f->entry[*entry].state)) == CAPKM_ENTRY_FREE)
+		return true;
+	return find_entry(c, f, s, entry);
+}
+
+/* ---- places ---- */
+
+static const struct capkm_where nowhere;
+
+/* As capkm_place(), of what is sound. */
+static inline struct place *place_of(struct seat *s, const struct capkm_where *w,
+				     uint64_t stream)
+{
+	return &s->place[(stream ^ w->slot) % SEAT_PLACES];
+}
+
+static inline bool is_place(const struct place *p, const struct fast *f,
+			    const struct capkm_where *w, uint64_t stream)
+{
+	return p->known && p->key.stream == stream && p->key.slot == w->slot &&
+	       p->flags == w->flags && p->streams == look(&f->status->streams) &&
+	       !memcmp(p->key.device, w->device, sizeof(w->device));
+}
+
+/* The next work there need not ask where that is. */
+static void learn_place(struct capkm *c, struct place *p, const struct capkm_where *w)
+{
+	struct capkm_scope_table arg = {
+		.size = sizeof(arg),
+		.flags = CAPKM_SCOPE_TABLE_F_SLOT,
+	};
+
+	p->known = false;
+	if (capkm_place(&arg.place, &arg.flags, w, CAPKM_NR_SCOPE_TABLE, NULL) ||
+	    capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg))
+		return;
+	p->key = arg.place;
+	p->flags = w->flags;
+	p->streams = arg.out_streams;
+	p->number = arg.out_slot;
+	p->known = true;
+}
+
+/* ---- looking at the words ---- */
+
+static inline uint32_t index_of(uint64_t buffer)
+{
+	return buffer % CAPKM_FAST_BUFFERS;
+}
+
+/* Is the buffer fast, and the range in it? */
+static inline bool is_good(const struct fast *f, const struct capkm_claim *c)
+{
+	const struct capkm_status_buffer *b = &f->word[index_of(c->buffer)];
+
+	return load(&b->word) == capkm_fast_word(c->buffer) &&
+	       c->buffer < CAPKM_FAST_BUFFER_MAX && c->start <= c->end &&
+	       c->end <= look(&b->bytes);
+}
+
+/* And does nobody write to it, or only the scope of entry @me? This order. */
+static inline bool is_quiet(const struct fast *f, const struct capkm_claim *c,
+			    uint32_t me)
+{
+	const uint32_t in_flight = load(&f->buffer[index_of(c->buffer)].in_flight);
+
+	return (!in_flight || in_flight == me) && is_good(f, c);
+}
+
+static inline bool all_good(const struct fast *f, const struct sets *s, uint32_t me)
+{
+	if (load(&f->status->mode) != 1)
+		return false;
+	for (uint32_t i = 0; i < s->reads_len; i++)
+		if (!is_quiet(f, &s->reads[i], me))
+			return false;
+	for (uint32_t i = 0; i < s->writes_len; i++)
+		if (!is_good(f, &s->writes[i]))
+			return false;
+	return true;
+}
+
+/* ---- entering ---- */
+
+static inline void clear_words(struct fast *f, const struct capkm_claim *claims,
+			       uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		release(&f->buffer[index_of(claims[i].buffer)].in_flight, 0);
+}
+
+static inline bool claim_words(struct fast *f, const struct sets *s, uint32_t me)
+{
+	for (uint32_t i = 0; i < s->writes_len; i++) {
+		uint32_t none = 0;
+
+		if (__atomic_compare_exchange_n(
+			    &f->buffer[index_of(s->writes[i].buffer)].in_flight,
+			    &none, me, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			continue;
+		clear_words(f, s->writes, i);
+		return false;
+	}
+	return true;
+}
+
+static inline void fill(struct capkm_table_entry *e, const struct sets *s,
+			uint64_t stream, uint32_t slot, const char *label)
+{
+	store(&e->stream, stream);
+	store(&e->slot, slot);
+	store(&e->claims, s->writes_len);
+	for (uint32_t i = 0; i < s->writes_len; i++) {
+		store(&e->claim[i].buffer, s->writes[i].buffer);
+		store(&e->claim[i].start, s->writes[i].start);
+		store(&e->claim[i].end, s->writes[i].end);
+	}
+	if (!label) {
+		store(&e->label[0], 0);
+	} else {
+		uint64_t words[(CAPKM_LABEL_MAX + 1) / 8] = { 0 };
+
+		memcpy(words, label, capkm_cut(label, CAPKM_LABEL_MAX));
+		for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			store(&e->label[i], words[i]);
+	}
+}
+
+/* From now on whoever takes a word back sees the scope, or the scope sees that. */
+static inline void publish(struct capkm_table_entry *e, uint64_t state)
+{
+	__atomic_exchange_n(&e->state, state, __ATOMIC_SEQ_CST);
+}
+
+/* The authority counts it as entered, and it must not run: it wrote nothing. */
+static void leave_unrun(struct capkm *c, uint64_t id)
+{
+	struct capkm_scope_exit arg = {
+		.size = sizeof(arg),
+		.flags = CAPKM_SCOPE_EXIT_F_COMPLETE,
+		.scope = id,
+	};
+
+	capkm_call(c, CAPKM_NR_SCOPE_EXIT, &arg);
+}
+
+/* It is not entered: @now is what has become of @entered. */
+static __attribute__((noinline)) void
+retract(struct capkm *c, struct fast *f, uint32_t n, uint64_t entered)
+{
+	__u64 *state = &f->entry[n].state;
+	const uint64_t free = entered - CAPKM_ENTRY_ENTERED;
+
+	if (cas(state, entered, free))
+		return;
+	if (state_of(load(state)) == CAPKM_ENTRY_MIGRATED)
+		leave_unrun(c, capkm_fast_scope(entered, n));
+	else
+		release(state, free);
+}
+
+static inline struct fast *usable(struct capkm *c)
+{
+	struct fast *f = atomic_load_explicit(&c->fast, memory_order_acquire);
+
+	if (!f || atomic_load_explicit(&c->fast_off, memory_order_relaxed) ||
+	    !capkm_is_generation(f->generation))
+		return NULL;
+	return f;
+}
+
+bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
+		      const struct sets *s, const struct capkm_scope_opts *opts,
+		      struct capkm_scope *scope)
+{
+	const struct capkm_where *w = where ? where : &nowhere;
+	struct fast *f = usable(c);
+	struct capkm_table_entry *e;
+	struct place *place;
+	uint64_t stream, state;
+	struct seat *seat;
+	uint32_t n;
+	bool good;
+
+	if (!f || !s->writes_len || s->writes_len > CAPKM_FAST_CLAIMS ||
+	    s->reads_len > CAPKM_FAST_CLAIMS)
+		return false;
+	if (opts && (opts->sz != sizeof(*opts) || opts->flags))
+		return false;
+	if (!all_good(f, s, 0))
+		return false;
+	for (uint32_t i = 0; i < s->writes_len; i++)
+		if (s->writes[i].start == s->writes[i].end)
+			return false;
+	seat = seat_of(f);
+	if (!seat)
+		return false;
+	stream = w->stream ? w->stream : capkm_stream_current();
+	place = place_of(seat, w, stream);
+	if (!is_place(place, f, w, stream)) {
+		learn_place(c, place, w);
+		return false;
+	}
+	if (!free_entry(c, f, seat, &n))
+		return false;
+
+	e = &f->entry[n];
+	fill(e, s, stream, place->number, opts ? opts->label : NULL);
+	if (!claim_words(f, s, n + 1))
+		return false;
+	state = (look(&e->state) & ~(uint64_t)CAPKM_ENTRY_STATE) + CAPKM_ENTRY_STEP +
+		CAPKM_ENTRY_ENTERED;
+	publish(e, state);
+	good = all_good(f, s, n + 1);
+	if (!good || state_of(load(&e->state)) == CAPKM_ENTRY_REVOKED) {
+		retract(c, f, n, state);
+		clear_words(f, s->writes, s->writes_len);
+		return false;
+	}
+	/* Also if it was MIGRATED meanwhile: the exit will find that. */
+	store(&e->entered, look(&e->entered) + 1);
+	*scope = (struct capkm_scope){
+		.id = capkm_fast_scope(state, n),
+		.sequence = look(&f->domain->sequence),
+	};
+	return true;
+}
+
+/* ---- leaving ---- */
+
+/* What a scope wrote to, copied before somebody else may use its entry. */
+struct wrote {
+	uint32_t n;
+	uint32_t index[CAPKM_FAST_CLAIMS];
+};
+
+static inline bool copy_wrote(const struct capkm_table_entry *e, struct wrote *w)
+{
+	w->n = look(&e->claims);
+	if (w->n > CAPKM_FAST_CLAIMS)
+		return false;
+	for (uint32_t i = 0; i < w->n; i++)
+		w->index[i] = index_of(look(&e->claim[i].buffer));
+	return true;
+}
+
+static inline void clear_wrote(struct fast *f, const struct wrote *w)
+{
+	for (uint32_t i = 0; i < w->n; i++)
+		release(&f->buffer[w->index[i]].in_flight, 0);
+}
+
+/*
+ * The sequence of the exit: after all exits on the slot and of the buffers, before the
+ * domain's next one. 0: none is left. Of work that may not be finished it becomes the
+ * slot's, and the domain's is looked at again behind that: if somebody has sampled it
+ * before this, this exit is not in the sample, whatever was already under way.
+ */
+static inline uint64_t stamp(struct fast *f, const struct wrote *w, uint32_t slot,
+			     bool complete)
+{
+	struct capkm_table_slot *s = &f->slot[slot];
+	uint64_t now = look(&f->domain->sequence), again, old, t;
+
+	for (;;) {
+		old = look(&s->sequence);
+		t = old > now ? old : now;
+		for (uint32_t i = 0; i < w->n; i++) {
+			const uint64_t touched = look(&f->buffer[w->index[i]].touched);
+
+			t = touched > t ? touched : t;
+		}
+		if (++t >= now + CAPKM_SEQUENCE_STEP)
+			return 0;
+		if (complete)
+			return t;
+		if (!cas(&s->sequence, old, t))
+			continue;
+		again = __atomic_load_n(&f->domain->sequence, __ATOMIC_SEQ_CST);
+		if (again == now)
+			break;
+		now = again;
+	}
+	if (old <= look(&f->status->slot[slot].settled))
+		store(&s->first, t);
+	return t;
+}
+
+static inline bool finish(struct fast *f, struct capkm_table_entry *e, uint64_t state,
+			  const struct wrote *w, bool complete, uint64_t *sequence)
+{
+	const uint32_t slot = look(&e->slot) % CAPKM_FAST_SLOTS;
+	const uint64_t t = stamp(f, w, slot, complete);
+
+	if (!t)
+		return false;
+	for (uint32_t i = 0; i < w->n; i++) {
+		store(&f->buffer[w->index[i]].touched, t);
+		if (!complete)
+			store(&f->buffer[w->index[i]].dirty, t);
+	}
+	if (!cas(&e->state, state, state - CAPKM_ENTRY_ENTERED))
+		return false;
+	clear_wrote(f, w);
+	*sequence = t;
+	return true;
+}
+
+/* The open scope's entry, and its state; or NULL. */
+static inline struct capkm_table_entry *entry_of(struct fast *f, uint64_t scope,
+						 uint64_t *state)
+{
+	const uint32_t n = scope % CAPKM_TABLE_ENTRIES;
+	struct capkm_table_entry *e = &f->entry[n];
+
+	*state = load(&e->state);
+	return capkm_fast_scope(*state, n) == scope ? e : NULL;
+}
+
+bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete)
+{
+	struct fast *f = usable(c);
+	struct capkm_table_entry *e;
+	struct wrote w;
+	uint64_t state;
+
+	if (!f || never)
+		return false;
+	e = entry_of(f, scope->id, &state);
+	if (!e || state_of(state) != CAPKM_ENTRY_ENTERED || !copy_wrote(e, &w))
+		return false;
+	if (!finish(f, e, state, &w, complete, &scope->sequence))
+		return false;
+	scope->id = 0;
+	scope->failure = 0;
+	return true;
+}
+
+/* By the call: the words that it wrote to are its own to clear, once it is left. */
+int capkm_fast_exit_by(struct capkm *c, struct capkm_scope_exit *arg)
+{
+	struct fast *f = usable(c);
+	struct capkm_table_entry *e = NULL;
+	struct wrote w;
+	uint64_t state;
+	int rc;
+
+	if (f)
+		e = entry_of(f, arg->scope, &state);
+	if (e && !copy_wrote(e, &w))
+		e = NULL;
+	rc = capkm_call(c, CAPKM_NR_SCOPE_EXIT, arg);
+	if (!rc && e)
+		clear_wrote(f, &w);
+	return rc;
+}
+
+/* ---- checking ---- */
+
+bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
+		      struct capkm_answer *answer)
+{
+	struct fast *f = usable(c);
+	uint64_t now, sequence;
+
+	if (!f || !len || (answer && answer->sz != sizeof(*answer)))
+		return false;
+	/* What changes from now on has a later one. */
+	now = load(&f->domain->sequence);
+	sequence = now;
+	/* Before the words: a fault takes all back while the mode is off. */
+	if (load(&f->status->mode) != 1)
+		return false;
+	for (uint32_t i = 0; i < len; i++) {
+		const struct capkm_table_buffer *b = &f->buffer[index_of(claims[i].buffer)];
+		uint64_t touched;
+
+		if (load(&b->in_flight))
+			return false;
+		touched = load(&b->touched);
+		if (!is_good(f, &claims[i]))
+			return false;
+		sequence = touched > sequence ? touched : sequence;
+	}
+	/* The exits of two buffers are in no order before the next sequence of the domain. */
+	if (len > 1 && sequence != now)
+		return false;
+	if (answer) {
+		answer->out_reports = 0;
+		answer->out_result = CAPKM_CLEAN;
+		answer->out_unconfirmed = 0;
+		answer->out_sequence = sequence;
+	}
+	return true;
+}
+
+bool capkm_fast_state(struct capkm *c, const struct capkm_where *where, uint32_t *state)
+{
+	const struct capkm_where *w = where ? where : &nowhere;
+	const uint64_t stream = w->stream ? w->stream : capkm_stream_current();
+	struct fast *f = usable(c);
+	struct seat *seat = f ? seat_of(f) : NULL;
+	struct place *p;
+
+	if (!seat)
+		return false;
+	p = place_of(seat, w, stream);
+	if (!is_place(p, f, w, stream))
+		learn_place(c, p, w);
+	if (!p->known || load(&f->domain->destroyed))
+		return false;
+	*state = load(&f->status->slot[p->number].state);
+	return true;
+}
+
+bool capkm_fast_health(struct capkm *c, struct capkm_health *h)
+{
+	struct fast *f = usable(c);
+
+	if (!f || load(&f->domain->destroyed))
+		return false;
+	h->faulted = load(&f->domain->faulted);
+	h->orphans = load(&f->domain->orphans);
+	h->sequence = load(&f->domain->sequence);
+	return true;
+}
+
+/* ---- of a handle ---- */
+
+static bool map(struct capkm *c, struct fast *f)
+{
+	void *domain, *status, *table;
+
+	domain = c->transport->map(c->state, CAPKM_MAP_DOMAIN,
+				   sizeof(struct capkm_domain_page), false);
+	status = c->transport->map(c->state, CAPKM_MAP_STATUS, CAPKM_STATUS_BYTES, false);
+	table = c->transport->map(c->state, CAPKM_MAP_TABLE, CAPKM_TABLE_BYTES, true);
+	f->domain = domain;
+	f->status = status;
+	f->entry = table;
+	if (!domain || !status || !table)
+		return false;
+	f->word = (void *)((char *)status + CAPKM_STATUS_BUFFERS);
+	f->slot = (void *)((char *)table + CAPKM_TABLE_SLOTS);
+	f->buffer = (void *)((char *)table + CAPKM_TABLE_BUFFERS);
+	return true;
+}
+
+static void unmap(struct capkm *c, const struct fast *f)
+{
+	c->transport->unmap(f->domain, sizeof(struct capkm_domain_page));
+	c->transport->unmap(f->status, CAPKM_STATUS_BYTES);
+	c->transport->unmap(f->entry, CAPKM_TABLE_BYTES);
+}
+
+static void list(struct fast *f)
+{
+	pthread_mutex_lock(&all_lock);
+	f->serial = ++serials;
+	f->next = all;
+	all = f;
+	pthread_mutex_unlock(&all_lock);
+}
+
+int capkm_fast_open(struct capkm *c)
+{
+	struct capkm_scope_table arg = { .size = sizeof(arg) };
+	struct fast *f;
+	int rc;
+
+	if (!c->transport->map || never || atomic_exchange(&c->fast_asked, true))
+		return 0;
+	f = calloc(1, sizeof(*f));
+	if (!f) {
+		c->fast_asked = false;
+		return -ENOMEM;
+	}
+	f->generation = c->generation;
+	pthread_mutex_init(&f->lock, NULL);
+	rc = capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg);
+	if (rc || !map(c, f)) {
+		unmap(c, f);
+		pthread_mutex_destroy(&f->lock);
+		free(f);
+		c->fast_asked = rc != -ENOMEM;
+		return rc == -ENOMEM ? rc : 0;
+	}
+	list(f);
+	c->fast = f;
+	return 0;
+}
+
+void capkm_fast_close(struct capkm *c)
+{
+	struct fast *f = c->fast, **at;
+
+	if (!f)
+		return;
+	pthread_mutex_lock(&all_lock);
+	for (at = &all; *at != f; at = &(*at)->next)
+		;
+	*at = f->next;
+	pthread_mutex_unlock(&all_lock);
+	/* What the parent mapped is not mapped here. */
+	if (capkm_is_generation(f->generation))
+		unmap(c, f);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+void capkm_fast_path(struct capkm *c, bool on)
+{
+	c->fast_off = !on;
+}
+
+int capkm_fast_query(struct capkm *c, struct capkm_fast_stats *stats,
+		     struct capkm_error *err)
+{
+	struct capkm_fast_stats s = CAPKM_OPTS(struct capkm_fast_stats);
+	struct fast *f = atomic_load_explicit(&c->fast, memory_order_acquire);
+	int rc = capkm_opts(&s, sizeof(s), stats, "fast_query", err);
+
+	if (!rc)
+		rc = capkm_not_inherited(c, "fast_query", err);
+	if (rc)
+		return rc;
+	s = (struct capkm_fast_stats){ .sz = s.sz };
+	if (f && capkm_is_generation(f->generation)) {
+		s.on = !c->fast_off && load(&f->status->mode);
+		s.migrated = load(&f->status->migrated);
+		s.revoked = load(&f->status->revoked);
+		s.dropped = load(&f->status->dropped);
+		for (uint32_t i = 0; i < CAPKM_TABLE_ENTRIES; i++)
+			s.entered += load(&f->entry[i].entered);
+		for (uint32_t i = 0; i < CAPKM_FAST_TRANSITIONS; i++)
+			s.transitions[i] = load(&f->status->transitions[i]);
+	}
+	capkm_opts_put(stats, &s, sizeof(s));
+	return 0;
+}
