@@ -8,7 +8,8 @@
  * A thread has a seat at each handle that it uses: entries of the scope table, which are
  * its own until it ends, and what it knows of the places where it issues work. A scope may
  * be left by another thread than the one that has entered it. Who brings an entry's state
- * from ENTERED to another one, alone clears the in-flight words, each once.
+ * from ENTERED to FREE, alone clears the in-flight words, each once; SCOPE_EXIT does it
+ * for those that were MIGRATED.
  *
  * Fences: publish() pairs with ck_fast_leave() and ck_fast_stop(); stamp() with
  * ck_sample(). All other orders are those of the acquires and releases as they stand.
@@ -420,19 +421,22 @@ static void leave_unrun(struct capkm *c, uint64_t id)
 	capkm_call(c, CAPKM_NR_SCOPE_EXIT, &arg);
 }
 
-/* It is not entered: @now is what has become of @entered. */
+/* It is not to be entered, whatever has become of @entered. */
 static __attribute__((noinline)) void
-retract(struct capkm *c, struct fast *f, uint32_t n, uint64_t entered)
+retract(struct capkm *c, struct fast *f, uint32_t n, uint64_t entered,
+	const struct sets *s)
 {
 	__u64 *state = &f->entry[n].state;
 	const uint64_t free = entered - CAPKM_ENTRY_ENTERED;
 
-	if (cas(state, entered, free))
-		return;
-	if (state_of(load(state)) == CAPKM_ENTRY_MIGRATED)
-		leave_unrun(c, capkm_fast_scope(entered, n));
-	else
+	if (!cas(state, entered, free)) {
+		if (state_of(load(state)) == CAPKM_ENTRY_MIGRATED) {
+			leave_unrun(c, capkm_fast_scope(entered, n));
+			return;
+		}
 		release(state, free);
+	}
+	clear_words(f, s->writes, s->writes_len);
 }
 
 static inline struct fast *usable(struct capkm *c)
@@ -489,8 +493,7 @@ bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 	publish(e, state);
 	good = all_good(f, s, n + 1);
 	if (!good || state_of(load(&e->state)) == CAPKM_ENTRY_REVOKED) {
-		retract(c, f, n, state);
-		clear_words(f, s->writes, s->writes_len);
+		retract(c, f, n, state, s);
 		return false;
 	}
 	/* Also if it was MIGRATED meanwhile: the exit will find that. */
@@ -610,25 +613,6 @@ bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete)
 	scope->id = 0;
 	scope->failure = 0;
 	return true;
-}
-
-/* By the call: the words that it wrote to are its own to clear, once it is left. */
-int capkm_fast_exit_by(struct capkm *c, struct capkm_scope_exit *arg)
-{
-	struct fast *f = usable(c);
-	struct capkm_table_entry *e = NULL;
-	struct wrote w;
-	uint64_t state;
-	int rc;
-
-	if (f)
-		e = entry_of(f, arg->scope, &state);
-	if (e && !copy_wrote(e, &w))
-		e = NULL;
-	rc = capkm_call(c, CAPKM_NR_SCOPE_EXIT, arg);
-	if (!rc && e)
-		clear_wrote(f, &w);
-	return rc;
 }
 
 /* ---- checking ---- */

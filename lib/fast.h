@@ -11,7 +11,6 @@ struct capkm_answer;
 struct capkm_claim;
 struct capkm_health;
 struct capkm_scope;
-struct capkm_scope_exit;
 struct capkm_scope_opts;
 struct capkm_where;
 
@@ -23,9 +22,8 @@ struct sets {
 bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 		      const struct sets *s, const struct capkm_scope_opts *opts,
 		      struct capkm_scope *scope);
-/* Of a scope whose id has CAPKM_SCOPE_FAST; the other one is by the call, and its rc. */
+/* Of a scope whose id has CAPKM_SCOPE_FAST. */
 bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete);
-int capkm_fast_exit_by(struct capkm *c, struct capkm_scope_exit *arg);
 bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
 		      struct capkm_answer *answer);
 /* enum capkm_window_state of the slot. */

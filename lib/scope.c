@@ -110,17 +110,16 @@ static __attribute__((noinline)) int
 leave(struct capkm *c, struct capkm_scope *scope, struct capkm_scope_exit *arg,
       struct capkm_error *err)
 {
-	const unsigned int nr = CAPKM_NR_SCOPE_EXIT;
 	int rc;
 
 	arg->size = sizeof(*arg);
 	arg->scope = scope->id;
-	rc = scope->id & CAPKM_SCOPE_FAST ? capkm_fast_exit_by(c, arg) :
-					    capkm_call(c, nr, arg);
+	rc = capkm_do(c, CAPKM_NR_SCOPE_EXIT, arg, err,
+		      "scope %" PRIu64, scope->id);
 	capkm_write_set_put(scope->set);
 	scope->set = NULL;
 	if (rc)
-		return capkm_refuse(c, err, nr, rc, arg, "scope %" PRIu64, scope->id);
+		return rc;
 	scope->id = 0;
 	scope->failure = arg->out_failure;
 	scope->sequence = arg->out_sequence;

@@ -46,17 +46,18 @@ static bool enter(struct capkm *c, struct capkm_scope_enter *a)
 	return true;
 }
 
-static int leave(struct capkm *c, struct capkm_scope_exit *a)
+static bool leave(struct capkm *c, struct capkm_scope_exit *a)
 {
 	struct capkm_scope s = { .id = a->scope };
 
-	if (a->size != sizeof(*a) || a->flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE || a->kind ||
+	if (a->size != sizeof(*a) || !(a->scope & CAPKM_SCOPE_FAST) ||
+	    a->flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE || a->kind ||
 	    a->code || a->text_uptr || a->text_len || a->stack_uptr || a->stack_len ||
 	    !capkm_fast_exit(c, &s, a->flags))
-		return capkm_fast_exit_by(c, a);
+		return false;
 	a->out_failure = 0;
 	a->out_sequence = s.sequence;
-	return 0;
+	return true;
 }
 
 static bool check(struct capkm *c, struct capkm_check *a)
@@ -87,8 +88,8 @@ int capkm_test_call(struct capkm *c, unsigned int nr, void *arg)
 			return 0;
 		break;
 	case CAPKM_NR_SCOPE_EXIT:
-		if (((struct capkm_scope_exit *)arg)->scope & CAPKM_SCOPE_FAST)
-			return leave(c, arg);
+		if (leave(c, arg))
+			return 0;
 		break;
 	case CAPKM_NR_CHECK:
 		if (check(c, arg))

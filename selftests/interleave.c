@@ -88,7 +88,7 @@ static void compare_range(struct play *p, int start, int end)
 	unsigned int want;
 
 	for (int i = start; i < end; i++)
-		pending |= m_unconfirmed(&p->m, p->b, i);
+		pending |= m_unconfirmed(&p->m, p->b, i, true);
 	want = at != M_NONE ? CAPKM_TAINTED : pending ? CAPKM_PENDING : CAPKM_CLEAN;
 	T_OK(p->watch, CHECK, &k);
 	if (k.out_result != want)

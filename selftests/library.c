@@ -1444,7 +1444,7 @@ TEST_F(library, confirm_device)
 	OK(write_well(self->c, &elsewhere, &self->b));
 	OK(capkm_confirm_device(self->c, gpu, sequence, &left, &err));
 	ASSERT_EQ(1, left);
-	REFUSED(-EINVAL, capkm_confirm_device(self->c, gpu, sequence + 1000, &left, &err));
+	REFUSED(-EINVAL, capkm_confirm_device(self->c, gpu, sequence + 10 * CAPKM_SEQUENCE_STEP, &left, &err));
 }
 
 static void *confirm_later(void *arg)

@@ -544,7 +544,8 @@ static inline bool m_may_write(const struct model *m, int g, int b, int at)
 	return graph->used && graph->replaying && graph->seen[b] & 1ull << at;
 }
 
-static inline bool m_unconfirmed(const struct model *m, int b, int at)
+/* @own: also the client's own work on a private buffer. */
+static inline bool m_unconfirmed(const struct model *m, int b, int at, bool own)
 {
 	const struct m_byte *byte = &m->buffer[b].byte[at];
 
@@ -552,7 +553,7 @@ static inline bool m_unconfirmed(const struct model *m, int b, int at)
 		if (m_may_write(m, g, b, at))
 			return true;
 	if (!m->buffer[b].shared)
-		return m_dirty(m, b);
+		return own && m_dirty(m, b);
 	for (int i = 0; i < byte->n; i++)
 		if (byte->c[i].what == M_UNCONFIRMED)
 			return true;

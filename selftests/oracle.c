@@ -1252,10 +1252,10 @@ static bool op_exit(struct oracle *o)
 /* ---- CHECK */
 
 /* The lowest byte of the range that is so, or M_NONE. */
-static int first_unconfirmed(const struct oracle *o, const struct m_range *r)
+static int first_unconfirmed(const struct oracle *o, const struct m_range *r, bool own)
 {
 	for (int i = r->start; i < r->end; i++)
-		if (m_unconfirmed(&o->m, r->buffer, i))
+		if (m_unconfirmed(&o->m, r->buffer, i, own))
 			return i;
 	return M_NONE;
 }
@@ -1361,6 +1361,14 @@ static void check_taint(struct oracle *o, struct checking *x,
 			 "reports of taint, expected %u", n, reports);
 }
 
+/* A sequence of one of the last ticks. */
+static uint64_t a_while_ago(struct oracle *o, uint64_t ticks)
+{
+	const uint64_t all = o->m.now / CAPKM_SEQUENCE_STEP;
+
+	return o->m.now - draw(o, all < ticks ? all + 1 : ticks) * CAPKM_SEQUENCE_STEP;
+}
+
 static void expect_of_check(struct oracle *o, struct checking *x)
 {
 	for (int i = 0; i < x->rs.n; i++) {
@@ -1373,7 +1381,7 @@ static void expect_of_check(struct oracle *o, struct checking *x)
 			x->tainted = true;
 			continue;
 		}
-		x->pending[i] = first_unconfirmed(o, r);
+		x->pending[i] = first_unconfirmed(o, r, x->flags & CAPKM_CHECK_F_CONFIRMED);
 		x->pending_n += x->pending[i] != M_NONE;
 		if (x->flags & CAPKM_CHECK_F_WRITTEN)
 			x->stale[i] = first_stale(o, r, x->since);
@@ -1403,7 +1411,7 @@ static bool op_check(struct oracle *o)
 		x.flags |= CAPKM_CHECK_F_CONFIRMED;
 	if (chance(o, 30)) {
 		x.flags |= CAPKM_CHECK_F_WRITTEN;
-		a.since = x.since = o->m.now - draw(o, o->m.now < 200 ? o->m.now + 1 : 200);
+		a.since = x.since = a_while_ago(o, 200);
 	}
 	a.flags = x.flags;
 	rc = t_call(o->user[c].cl, CAPKM_NR_CHECK, &a);
@@ -2338,7 +2346,7 @@ static bool op_confirm(struct oracle *o)
 		a.place.slot = 0;
 		slots = 7ull << m_device(p.slot) * M_SLOTS;
 		a.sequence = chance(o, 60) ? o->m.now :
-			     o->m.now - draw(o, o->m.now < 60 ? o->m.now + 1 : 60);
+			     a_while_ago(o, 60);
 	} else if (chance(o, 60)) {
 		a.sequence = slot->sequence;
 	} else if (slot->sequence) {
@@ -2857,7 +2865,7 @@ static void check_buffer(struct oracle *o, int c, int b)
 	for (int s = 0; s < M_SESSIONS; s++)
 		held += !!o->m.session[s].held[b];
 	for (int i = 0; i < buf->size; i++)
-		dirty |= m_unconfirmed(&o->m, b, i);
+		dirty |= m_unconfirmed(&o->m, b, i, true);
 	for (int i = 0; i < M_CLIENTS; i++)
 		if (o->m.client[i].used && session_of(o, i) == buf->creator)
 			abandoned = false;

@@ -76,10 +76,15 @@ static struct capkm_status_buffer *status_of(const struct buffer *b)
 }
 
 /* NULL: no scope has ever been there. */
+static struct capkm_table_buffer *table_at(const struct fast *f, u64 buffer)
+{
+	return host_region_at(f->table, CAPKM_TABLE_BUFFERS +
+		index_of(buffer) * sizeof(struct capkm_table_buffer));
+}
+
 static struct capkm_table_buffer *table_of(const struct buffer *b)
 {
-	return host_region_at(b->fast->table, CAPKM_TABLE_BUFFERS +
-		index_of(b->node.id) * sizeof(struct capkm_table_buffer));
+	return table_at(b->fast, b->node.id);
 }
 
 static struct capkm_table_entry *entry_at(const struct fast *f, u32 n)
@@ -651,6 +656,21 @@ struct scope *ck_fast_scope(struct capkm_session *s, u64 id)
 	return f->entry[n].scope;
 }
 
+/* What the entry says that it writes to is not in flight there any more. */
+static void clear_words(struct fast *f, u32 n)
+{
+	struct capkm_table_buffer *t;
+	struct copy c;
+	u32 i;
+
+	copy_entry(&c, entry_at(f, n));
+	for (i = 0; i < min(c.claims, CAPKM_FAST_CLAIMS); i++) {
+		t = table_at(f, c.claim[i].buffer);
+		if (t && host_load(&t->in_flight) == n + 1)
+			host_store_release(&t->in_flight, 0);
+	}
+}
+
 /* The migrated scope is left: what its entry had is used up. */
 void ck_fast_left(struct scope *s)
 {
@@ -664,6 +684,7 @@ void ck_fast_left(struct scope *s)
 	f = s->client->session->fast;
 	n = e - f->entry;
 	e->scope = NULL;
+	clear_words(f, n);
 	state = host_load(&entry_at(f, n)->state);
 	host_store_release(&entry_at(f, n)->state,
 			   (state & ~(u64)CAPKM_ENTRY_STATE) | CAPKM_ENTRY_DRY);
