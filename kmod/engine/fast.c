@@ -332,8 +332,11 @@ static void settle(struct fast *f, u32 n, const struct buffer *left)
 	entered = f->on && sound && is_current(f, &c, left);
 	next = state - CAPKM_ENTRY_ENTERED +
 	       (entered ? CAPKM_ENTRY_MIGRATED : CAPKM_ENTRY_REVOKED);
-	if (!host_cmpxchg(&e->state, state, next))
+	if (!host_cmpxchg(&e->state, state, next)) {
+		/* Before its stamps are read: an exchange that fails orders nothing. */
+		host_load_acquire(&e->state);
 		return;
+	}
 	if (entered)
 		migrate(f, n, &c);
 	else
