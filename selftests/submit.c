@@ -112,8 +112,8 @@ TEST_F(submit, none_one_and_as_many_as_there_may_be)
 	}
 	/* Each was done, in this order. */
 	for (unsigned int i = 1; i < CAPKM_ELEMENTS_MAX; i++)
-		ASSERT_EQ(w[i - 1].out_sequence + 1, w[i].out_sequence);
-	ASSERT_EQ(sequence + 1 + CAPKM_ELEMENTS_MAX,
+		ASSERT_EQ(w[i - 1].out_sequence + CAPKM_SEQUENCE_STEP, w[i].out_sequence);
+	ASSERT_EQ(sequence + (1 + CAPKM_ELEMENTS_MAX) * CAPKM_SEQUENCE_STEP,
 		  t_domain_query(self->a).out_sequence);
 	ADD(b, WRITTEN, &w[CAPKM_ELEMENTS_MAX]);
 	T_REFUSED(self->a, -EMSGSIZE, submit(self->a, b));
@@ -141,7 +141,7 @@ TEST_F(submit, what_may_not_be_in_it)
 		{ CAPKM_NR_DOMAIN_ATTACH, -EOPNOTSUPP },
 		{ CAPKM_NR_DOMAIN_QUERY, -EOPNOTSUPP },
 		{ CAPKM_NR_DOMAIN_DESTROY, -EOPNOTSUPP },
-		{ CAPKM_NR_WINDOW_LIST + 1, -ENOTTY },
+		{ CAPKM_NR_SCOPE_TABLE + 1, -ENOTTY },
 		{ UINT32_MAX, -ENOTTY },
 	};
 
@@ -528,13 +528,13 @@ TEST_F(submit, the_first_that_is_wrong)
 		}
 		for (size_t i = 0; i < sizeof(reports); i++)
 			ASSERT_EQ(0xcc, ((unsigned char *)reports)[i]);
-		ASSERT_EQ(sequence + at, t_domain_query(self->a).out_sequence);
+		ASSERT_EQ(sequence + at * CAPKM_SEQUENCE_STEP, t_domain_query(self->a).out_sequence);
 		/* Mended, it goes on. */
 		t[at].claims_len = 1;
 		b->s.from = b->s.out_done;
 		t_submit(self->a, b);
 		b->s.from = 0;
-		ASSERT_EQ(sequence + 40, t_domain_query(self->a).out_sequence);
+		ASSERT_EQ(sequence + 40 * CAPKM_SEQUENCE_STEP, t_domain_query(self->a).out_sequence);
 	}
 }
 
@@ -756,7 +756,7 @@ TEST_F(submit, read_only_struct)
 		ADD(b, WRITTEN, &w[i]);
 	b->e[7].arg_uptr = t_ptr(p);
 	t_stops(self->a, b, 7, EFAULT);
-	ASSERT_EQ(sequence + 7, t_domain_query(self->a).out_sequence);
+	ASSERT_EQ(sequence + 7 * CAPKM_SEQUENCE_STEP, t_domain_query(self->a).out_sequence);
 	munmap(p, page);
 }
 
