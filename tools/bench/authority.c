@@ -6,7 +6,9 @@
 
 static const struct through all[] = {
 	{ .name = "embedded", .submit = "embedded, submit", .path = "embedded:" },
+	{ .name = "embedded, fast", .path = "embedded:", .fast = true },
 	{ .name = "ioctl", .submit = "ioctl, submit", .path = "/dev/capkm", .kernel = true },
+	{ .name = "ioctl, fast", .path = "/dev/capkm", .kernel = true, .fast = true },
 };
 
 const struct through *const *throughs(void)
@@ -35,6 +37,7 @@ struct capkm *open_handle(const struct through *t)
 	struct capkm *c;
 
 	TRY(capkm_open(t->path, NULL, &c, &err));
+	capkm_fast_path(c, t->fast);
 	return c;
 }
 

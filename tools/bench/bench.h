@@ -119,6 +119,7 @@ struct through {
 	const char *submit;		/* the name if many calls are done in one; or NULL */
 	const char *path;		/* of capkm_open() */
 	bool kernel;
+	bool fast;			/* a call that need not enter the authority does not */
 };
 
 /* Those of this run, in a list that ends with a NULL. */

@@ -26,14 +26,16 @@ static const struct aim {
 	const char *unit;
 } aims[] = {
 	{ "clean scope over two buffers, fast", "embedded, fast", "scopes", "scope", 2, 1 / 12. },
-	{ "clean scope over two buffers, fast", "kernel, fast", "scopes", "scope", 2, 1 / 12. },
+	{ "clean scope over two buffers, fast", "ioctl, fast", "scopes", "scope", 2, 1 / 12. },
 	{ "check of a clean buffer, fast", "embedded, fast", "scopes", "check", 1, 1 / 80. },
-	{ "check of a clean buffer, fast", "kernel, fast", "scopes", "check", 1, 1 / 80. },
+	{ "check of a clean buffer, fast", "ioctl, fast", "scopes", "check", 1, 1 / 80. },
 	{ "clean scope over two buffers", "embedded", "scopes", "scope", 2, 1 / 2. },
 	{ "skip", "embedded", "scopes", "skip", 2, 1 / 2. },
 	{ "fail and rewrite", "embedded", "scopes", "fail and rewrite", 1, 3 / 4. },
 	{ "allocations of a clean scope", "embedded", "scopes", "scope allocates", 2, 0, ITSELF,
 	  .scale = 1, .unit = "allocations" },
+	{ "allocations of a clean scope, fast", "embedded, fast", "scopes", "scope allocates", 2, 0,
+	  ITSELF, .scale = 1, .unit = "allocations" },
 	{ "clean scope over two buffers, in a submit of 64", "ioctl, submit", "scopes", "scope", 2, 1 },
 	{ "clean scope over two buffers", "ioctl", "scopes", "scope", 2, 4 },
 #define BOTH(text, ...)							\

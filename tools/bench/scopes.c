@@ -202,7 +202,7 @@ void measure_scopes(void)
 	const size_t len = throughs_len(), ops_len = len * ARRAY_SIZE(kinds);
 	struct scopes *s = allocated(calloc(len, sizeof(*s)));
 	struct over *over = allocated(calloc(ops_len, sizeof(*over)));
-	struct op ops[ops_len];
+	struct op ops[ops_len], *op = ops;
 
 	for (size_t i = 0; i < ops_len; i++) {
 		const size_t at = i / ARRAY_SIZE(kinds), kind = i % ARRAY_SIZE(kinds);
@@ -210,9 +210,10 @@ void measure_scopes(void)
 		if (!kind)
 			open_scopes(&s[at], t[at]);
 		over[i].s = &s[at];
-		ops[i] = op_of(&over[i], kind, t[at]);
+		if (!kinds[kind].each || t[at]->submit)
+			*op++ = op_of(&over[i], kind, t[at]);
 	}
-	measure("scopes", ops, ops_len);
+	measure("scopes", ops, op - ops);
 	for (size_t i = 0; i < len; i++) {
 		if (!t[i]->kernel)
 			count_allocations(t[i], &s[i]);
