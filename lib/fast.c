@@ -69,7 +69,6 @@ static pthread_key_t at_thread_end;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool has_key;
 
-#define HERE __attribute__((tls_model("initial-exec"))) _Thread_local
 static HERE struct seat *seats;		/* of this thread; the one used last is the first */
 static HERE bool never;			/* this thread is somebody else, for tests */
 
@@ -195,12 +194,22 @@ static inline struct seat *seat_of(const struct fast *f)
 {
 	struct seat *s = seats;
 
-	return s && s->serial == f->serial && !never ? s : find_seat(f);
+	return s && s->serial == f->serial ? s : find_seat(f);
 }
 
 void capkm_fast_never(bool is)
 {
+	static _Thread_local struct seat *aside;
+
+	if (is == never)
+		return;
 	never = is;
+	if (is) {
+		aside = seats;
+		seats = NULL;
+	} else {
+		seats = aside;
+	}
 }
 
 /* ---- entries ---- */
@@ -294,9 +303,13 @@ static inline struct place *place_of(struct seat *s, const struct capkm_where *w
 static inline bool is_place(const struct place *p, const struct fast *f,
 			    const struct capkm_where *w, uint64_t stream)
 {
+	uint64_t a[2], b[2];
+
+	memcpy(a, p->key.device, sizeof(a));
+	memcpy(b, w->device, sizeof(b));
 	return p->known && p->key.stream == stream && p->key.slot == w->slot &&
 	       p->flags == w->flags && p->streams == look(&f->status->streams) &&
-	       !memcmp(p->key.device, w->device, sizeof(w->device));
+	       a[0] == b[0] && a[1] == b[1];
 }
 
 /* The next work there need not ask where that is. */
@@ -325,60 +338,111 @@ static inline uint32_t index_of(uint64_t buffer)
 	return buffer % CAPKM_FAST_BUFFERS;
 }
 
-/* Is the buffer fast, and the range in it? */
-static inline bool is_good(const struct fast *f, const struct capkm_claim *c)
-{
-	const struct capkm_status_buffer *b = &f->word[index_of(c->buffer)];
+/* Where a buffer's state stands, and what it says while the buffer is fast. */
+struct spot {
+	const struct capkm_status_buffer *status;
+	struct capkm_table_buffer *table;
+	uint32_t word;
+};
 
-	return load(&b->word) == capkm_fast_word(c->buffer) &&
-	       c->buffer < CAPKM_FAST_BUFFER_MAX && c->start <= c->end &&
-	       c->end <= look(&b->bytes);
+static inline struct spot spot_of(const struct fast *f, uint64_t buffer)
+{
+	const uint32_t i = index_of(buffer);
+
+	return (struct spot){ &f->word[i], &f->buffer[i], capkm_fast_word(buffer) };
 }
 
-/* And does nobody write to it, or only the scope of entry @me? This order. */
-static inline bool is_quiet(const struct fast *f, const struct capkm_claim *c,
-			    uint32_t me)
+static inline bool has_word(const struct spot *s)
 {
-	const uint32_t in_flight = load(&f->buffer[index_of(c->buffer)].in_flight);
-
-	return (!in_flight || in_flight == me) && is_good(f, c);
+	return load(&s->status->word) == s->word;
 }
 
-static inline bool all_good(const struct fast *f, const struct sets *s, uint32_t me)
+/* Of a buffer that has its word. */
+static inline bool is_in(const struct spot *s, const struct capkm_claim *c)
 {
-	if (load(&f->status->mode) != 1)
+	return c->start <= c->end && c->end <= look(&s->status->bytes) &&
+	       c->buffer < CAPKM_FAST_BUFFER_MAX;
+}
+
+/* Does nobody write to it, or only the scope of entry @me? Before its word is looked at. */
+static inline bool is_quiet(const struct spot *s, uint32_t me)
+{
+	const uint32_t in_flight = load(&s->table->in_flight);
+
+	return !in_flight || in_flight == me;
+}
+
+/* A scope's sets, looked up. */
+struct spots {
+	uint32_t reads_len, writes_len;
+	struct spot read[CAPKM_FAST_CLAIMS], write[CAPKM_FAST_CLAIMS];
+};
+
+/* Is it worth a try? */
+static inline bool find_spots(const struct fast *f, const struct sets *s, struct spots *p)
+{
+	if (!s->writes_len || s->writes_len > CAPKM_FAST_CLAIMS ||
+	    s->reads_len > CAPKM_FAST_CLAIMS || load(&f->status->mode) != 1)
 		return false;
-	for (uint32_t i = 0; i < s->reads_len; i++)
-		if (!is_quiet(f, &s->reads[i], me))
+	for (uint32_t i = 0; i < s->reads_len; i++) {
+		p->read[i] = spot_of(f, s->reads[i].buffer);
+		if (!is_quiet(&p->read[i], 0) || !has_word(&p->read[i]) ||
+		    !is_in(&p->read[i], &s->reads[i]))
 			return false;
-	for (uint32_t i = 0; i < s->writes_len; i++)
-		if (!is_good(f, &s->writes[i]))
+	}
+	for (uint32_t i = 0; i < s->writes_len; i++) {
+		p->write[i] = spot_of(f, s->writes[i].buffer);
+		if (!has_word(&p->write[i]) || !is_in(&p->write[i], &s->writes[i]) ||
+		    s->writes[i].start == s->writes[i].end)
 			return false;
+	}
+	p->reads_len = s->reads_len;
+	p->writes_len = s->writes_len;
 	return true;
+}
+
+/* Once ENTERED can be seen: is all as it was? In this order. */
+static inline bool still_good(const struct fast *f, const struct spots *p, uint32_t me)
+{
+	bool good = load(&f->status->mode) == 1;
+
+	for (uint32_t i = 0; i < p->reads_len; i++)
+		good = good && is_quiet(&p->read[i], me) && has_word(&p->read[i]);
+	for (uint32_t i = 0; i < p->writes_len; i++)
+		good = good && has_word(&p->write[i]);
+	return good;
 }
 
 /* ---- entering ---- */
 
-static inline void clear_words(struct fast *f, const struct capkm_claim *claims,
-			       uint32_t n)
+static inline void clear_words(const struct spots *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		release(&f->buffer[index_of(claims[i].buffer)].in_flight, 0);
+		release(&p->write[i].table->in_flight, 0);
 }
 
-static inline bool claim_words(struct fast *f, const struct sets *s, uint32_t me)
+static inline bool claim_words(const struct spots *p, uint32_t me)
 {
-	for (uint32_t i = 0; i < s->writes_len; i++) {
+	for (uint32_t i = 0; i < p->writes_len; i++) {
 		uint32_t none = 0;
 
-		if (__atomic_compare_exchange_n(
-			    &f->buffer[index_of(s->writes[i].buffer)].in_flight,
-			    &none, me, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&p->write[i].table->in_flight, &none, me,
+						false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			continue;
-		clear_words(f, s->writes, i);
+		clear_words(p, i);
 		return false;
 	}
 	return true;
+}
+
+static __attribute__((noinline)) void fill_label(struct capkm_table_entry *e,
+						 const char *label)
+{
+	uint64_t words[(CAPKM_LABEL_MAX + 1) / 8] = { 0 };
+
+	memcpy(words, label, capkm_cut(label, CAPKM_LABEL_MAX));
+	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		store(&e->label[i], words[i]);
 }
 
 static inline void fill(struct capkm_table_entry *e, const struct sets *s,
@@ -392,15 +456,10 @@ static inline void fill(struct capkm_table_entry *e, const struct sets *s,
 		store(&e->claim[i].start, s->writes[i].start);
 		store(&e->claim[i].end, s->writes[i].end);
 	}
-	if (!label) {
+	if (label)
+		fill_label(e, label);
+	else
 		store(&e->label[0], 0);
-	} else {
-		uint64_t words[(CAPKM_LABEL_MAX + 1) / 8] = { 0 };
-
-		memcpy(words, label, capkm_cut(label, CAPKM_LABEL_MAX));
-		for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-			store(&e->label[i], words[i]);
-	}
 }
 
 /* From now on whoever takes a word back sees the scope, or the scope sees that. */
@@ -424,7 +483,7 @@ static void leave_unrun(struct capkm *c, uint64_t id)
 /* It is not to be entered, whatever has become of @entered. */
 static __attribute__((noinline)) void
 retract(struct capkm *c, struct fast *f, uint32_t n, uint64_t entered,
-	const struct sets *s)
+	const struct spots *p)
 {
 	__u64 *state = &f->entry[n].state;
 	const uint64_t free = entered - CAPKM_ENTRY_ENTERED;
@@ -436,7 +495,7 @@ retract(struct capkm *c, struct fast *f, uint32_t n, uint64_t entered,
 		}
 		release(state, free);
 	}
-	clear_words(f, s->writes, s->writes_len);
+	clear_words(p, p->writes_len);
 }
 
 static inline struct fast *usable(struct capkm *c)
@@ -458,20 +517,13 @@ bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 	struct capkm_table_entry *e;
 	struct place *place;
 	uint64_t stream, state;
+	struct spots spots;
 	struct seat *seat;
 	uint32_t n;
-	bool good;
 
-	if (!f || !s->writes_len || s->writes_len > CAPKM_FAST_CLAIMS ||
-	    s->reads_len > CAPKM_FAST_CLAIMS)
+	if (!f || (opts && (opts->sz != sizeof(*opts) || opts->flags)) ||
+	    !find_spots(f, s, &spots))
 		return false;
-	if (opts && (opts->sz != sizeof(*opts) || opts->flags))
-		return false;
-	if (!all_good(f, s, 0))
-		return false;
-	for (uint32_t i = 0; i < s->writes_len; i++)
-		if (s->writes[i].start == s->writes[i].end)
-			return false;
 	seat = seat_of(f);
 	if (!seat)
 		return false;
@@ -486,17 +538,17 @@ bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 
 	e = &f->entry[n];
 	fill(e, s, stream, place->number, opts ? opts->label : NULL);
-	if (!claim_words(f, s, n + 1))
+	if (!claim_words(&spots, n + 1))
 		return false;
 	state = (look(&e->state) & ~(uint64_t)CAPKM_ENTRY_STATE) + CAPKM_ENTRY_STEP +
 		CAPKM_ENTRY_ENTERED;
 	publish(e, state);
-	good = all_good(f, s, n + 1);
-	if (!good || state_of(load(&e->state)) == CAPKM_ENTRY_REVOKED) {
-		retract(c, f, n, state, s);
+	/* If it was MIGRATED, it has entered all the same: the exit will find that. */
+	if (!still_good(f, &spots, n + 1) ||
+	    state_of(load(&e->state)) == CAPKM_ENTRY_REVOKED) {
+		retract(c, f, n, state, &spots);
 		return false;
 	}
-	/* Also if it was MIGRATED meanwhile: the exit will find that. */
 	store(&e->entered, look(&e->entered) + 1);
 	*scope = (struct capkm_scope){
 		.id = capkm_fast_scope(state, n),
@@ -510,23 +562,18 @@ bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 /* What a scope wrote to, copied before somebody else may use its entry. */
 struct wrote {
 	uint32_t n;
-	uint32_t index[CAPKM_FAST_CLAIMS];
+	struct capkm_table_buffer *at[CAPKM_FAST_CLAIMS];
 };
 
-static inline bool copy_wrote(const struct capkm_table_entry *e, struct wrote *w)
+static inline bool copy_wrote(const struct fast *f, const struct capkm_table_entry *e,
+			      struct wrote *w)
 {
 	w->n = look(&e->claims);
 	if (w->n > CAPKM_FAST_CLAIMS)
 		return false;
 	for (uint32_t i = 0; i < w->n; i++)
-		w->index[i] = index_of(look(&e->claim[i].buffer));
+		w->at[i] = &f->buffer[index_of(look(&e->claim[i].buffer))];
 	return true;
-}
-
-static inline void clear_wrote(struct fast *f, const struct wrote *w)
-{
-	for (uint32_t i = 0; i < w->n; i++)
-		release(&f->buffer[w->index[i]].in_flight, 0);
 }
 
 /*
@@ -545,7 +592,7 @@ static inline uint64_t stamp(struct fast *f, const struct wrote *w, uint32_t slo
 		old = look(&s->sequence);
 		t = old > now ? old : now;
 		for (uint32_t i = 0; i < w->n; i++) {
-			const uint64_t touched = look(&f->buffer[w->index[i]].touched);
+			const uint64_t touched = look(&w->at[i]->touched);
 
 			t = touched > t ? touched : t;
 		}
@@ -574,13 +621,14 @@ static inline bool finish(struct fast *f, struct capkm_table_entry *e, uint64_t 
 	if (!t)
 		return false;
 	for (uint32_t i = 0; i < w->n; i++) {
-		store(&f->buffer[w->index[i]].touched, t);
+		store(&w->at[i]->touched, t);
 		if (!complete)
-			store(&f->buffer[w->index[i]].dirty, t);
+			store(&w->at[i]->dirty, t);
 	}
 	if (!cas(&e->state, state, state - CAPKM_ENTRY_ENTERED))
 		return false;
-	clear_wrote(f, w);
+	for (uint32_t i = 0; i < w->n; i++)
+		release(&w->at[i]->in_flight, 0);
 	*sequence = t;
 	return true;
 }
@@ -606,7 +654,7 @@ bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete)
 	if (!f || never)
 		return false;
 	e = entry_of(f, scope->id, &state);
-	if (!e || state_of(state) != CAPKM_ENTRY_ENTERED || !copy_wrote(e, &w))
+	if (!e || state_of(state) != CAPKM_ENTRY_ENTERED || !copy_wrote(f, e, &w))
 		return false;
 	if (!finish(f, e, state, &w, complete, &scope->sequence))
 		return false;
@@ -632,13 +680,13 @@ bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_
 	if (load(&f->status->mode) != 1)
 		return false;
 	for (uint32_t i = 0; i < len; i++) {
-		const struct capkm_table_buffer *b = &f->buffer[index_of(claims[i].buffer)];
+		const struct spot p = spot_of(f, claims[i].buffer);
 		uint64_t touched;
 
-		if (load(&b->in_flight))
+		if (!is_quiet(&p, 0))
 			return false;
-		touched = load(&b->touched);
-		if (!is_good(f, &claims[i]))
+		touched = load(&p.table->touched);
+		if (!has_word(&p) || !is_in(&p, &claims[i]))
 			return false;
 		sequence = touched > sequence ? touched : sequence;
 	}

@@ -14,7 +14,7 @@ const char capkm_inherited_words[] =
 	"the handle was inherited through fork and belongs to the parent; open one in this process or, on the kernel, capkm_join()";
 
 static uint64_t fallback;
-static uint64_t *word = &fallback;
+uint64_t *capkm_process_word = &fallback;
 static uint64_t last;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -30,7 +30,7 @@ static void set_up(void)
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (page != MAP_FAILED && !madvise(page, size, MADV_WIPEONFORK)) {
-		word = page;
+		capkm_process_word = page;
 		return;
 	}
 	if (page != MAP_FAILED)
@@ -44,14 +44,9 @@ uint64_t capkm_generation(void)
 
 	pthread_once(&once, set_up);
 	next = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-	__atomic_compare_exchange_n(word, &none, next, false,
+	__atomic_compare_exchange_n(capkm_process_word, &none, next, false,
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	return none ? none : next;
-}
-
-bool capkm_is_generation(uint64_t generation)
-{
-	return __atomic_load_n(word, __ATOMIC_RELAXED) == generation;
 }
 
 bool capkm_inherited(const struct capkm *c)

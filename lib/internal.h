@@ -35,6 +35,12 @@ struct capkm {
 	_Atomic bool fast_off;
 };
 
+/*
+ * A thread's own, found without a call also in the shared library: of that there is
+ * little room, for a few words.
+ */
+#define HERE __attribute__((tls_model("initial-exec"))) _Thread_local
+
 static inline uint64_t uptr(const void *p)
 {
 	return (uintptr_t)p;
@@ -45,8 +51,13 @@ static inline uint64_t uptr(const void *p)
 /* What is said of a handle that was inherited. */
 extern const char capkm_inherited_words[];
 bool capkm_inherited(const struct capkm *c);
+/* Has that of this process; set before any handle is made. */
+extern uint64_t *capkm_process_word;
 /* Is it that of this process? */
-bool capkm_is_generation(uint64_t generation);
+static inline bool capkm_is_generation(uint64_t generation)
+{
+	return __atomic_load_n(capkm_process_word, __ATOMIC_RELAXED) == generation;
+}
 /* -ECANCELED, and @err filled, if it is. */
 int capkm_not_inherited(const struct capkm *c, const char *call,
 			struct capkm_error *err);

@@ -137,21 +137,26 @@ static int is_open(const struct capkm_scope *scope, struct capkm_error *err)
 		"scope_exit: the scope was left already, or never entered");
 }
 
+static __attribute__((noinline)) int
+leave_well(struct capkm *c, struct capkm_scope *scope, uint32_t flags,
+	   struct capkm_error *err)
+{
+	struct capkm_scope_exit arg = { .flags = flags };
+	int rc = is_open(scope, err);
+
+	return rc > 0 ? leave(c, scope, &arg, err) : rc;
+}
+
 int capkm_scope_exit(struct capkm *c, struct capkm_scope *scope,
 		     uint32_t flags, struct capkm_error *err)
 {
-	struct capkm_scope_exit arg = { .flags = flags };
-	int rc;
-
-	if (scope->id & CAPKM_SCOPE_FAST && !(flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE) &&
-	    capkm_fast_exit(c, scope, flags)) {
-		if (scope->set)
-			capkm_write_set_put(scope->set);
-		scope->set = NULL;
-		return 0;
-	}
-	rc = is_open(scope, err);
-	return rc > 0 ? leave(c, scope, &arg, err) : rc;
+	if (!(scope->id & CAPKM_SCOPE_FAST) || flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE ||
+	    !capkm_fast_exit(c, scope, flags))
+		return leave_well(c, scope, flags, err);
+	if (scope->set)
+		capkm_write_set_put(scope->set);
+	scope->set = NULL;
+	return 0;
 }
 
 int capkm_scope_fail(struct capkm *c, struct capkm_scope *scope,

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-static _Thread_local uint64_t own, pinned;
+static HERE uint64_t own, pinned;
 
 /* 1 to CAPKM_STREAM_FIRST - 1; comes round after as many threads. */
 static uint64_t next_own(void)
