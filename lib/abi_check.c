@@ -861,7 +861,8 @@ AT(capkm_table_entry, __reserved, 480);
 SIZE(capkm_table_slot, 64);
 AT(capkm_table_slot, sequence, 0);
 AT(capkm_table_slot, first, 8);
-AT(capkm_table_slot, __reserved, 16);
+AT(capkm_table_slot, finished, 16);
+AT(capkm_table_slot, __reserved, 24);
 
 SIZE(capkm_table_buffer, 32);
 AT(capkm_table_buffer, in_flight, 0);

@@ -577,20 +577,24 @@ static inline bool copy_wrote(const struct fast *f, const struct capkm_table_ent
 }
 
 /*
- * The sequence of the exit: after all exits on the slot and of the buffers, before the
- * domain's next one. 0: none is left. Of work that may not be finished it becomes the
- * slot's, and the domain's is looked at again behind that: if somebody has sampled it
- * before this, this exit is not in the sample, whatever was already under way.
+ * The sequence of the exit, which becomes the slot's: after all exits on the slot and of
+ * the buffers, before the domain's next one. 0: none is left. The domain's is looked at
+ * again behind that: if somebody has sampled it before this, this exit is not in the
+ * sample, whatever was already under way.
  */
 static inline uint64_t stamp(struct fast *f, const struct wrote *w, uint32_t slot,
 			     bool complete)
 {
 	struct capkm_table_slot *s = &f->slot[slot];
+	__u64 *mine = complete ? &s->finished : &s->sequence;
+	const __u64 *others = complete ? &s->sequence : &s->finished;
 	uint64_t now = look(&f->domain->sequence), again, old, t;
 
 	for (;;) {
-		old = look(&s->sequence);
-		t = old > now ? old : now;
+		old = look(mine);
+		t = look(others);
+		t = old > t ? old : t;
+		t = now > t ? now : t;
 		for (uint32_t i = 0; i < w->n; i++) {
 			const uint64_t touched = look(&w->at[i]->touched);
 
@@ -598,16 +602,14 @@ static inline uint64_t stamp(struct fast *f, const struct wrote *w, uint32_t slo
 		}
 		if (++t >= now + CAPKM_SEQUENCE_STEP)
 			return 0;
-		if (complete)
-			return t;
-		if (!cas(&s->sequence, old, t))
+		if (!cas(mine, old, t))
 			continue;
 		again = __atomic_load_n(&f->domain->sequence, __ATOMIC_SEQ_CST);
 		if (again == now)
 			break;
 		now = again;
 	}
-	if (old <= look(&f->status->slot[slot].settled))
+	if (!complete && old <= look(&f->status->slot[slot].settled))
 		store(&s->first, t);
 	return t;
 }

@@ -275,6 +275,35 @@ TEST_F(fast, confirm)
 	ASSERT_EQ(CAPKM_CLEAN, is_confirmed(self, 0));
 }
 
+/* The sequence of any exit is the slot's, and can be confirmed. */
+TEST_F(fast, confirm_finished)
+{
+	u_int64_t last = 0, sample;
+	struct capkm_claim c = all_of(self->x[0]);
+	struct capkm_answer answer = CAPKM_OPTS(struct capkm_answer);
+	struct capkm_scope s;
+
+	warm_up(self);
+	for (unsigned int i = 0; i < 8; i++) {
+		const bool complete = i % 4 < 2;
+
+		s = enter_fast(self);
+		OK(capkm_scope_exit(self->a->c, &s, complete ? CAPKM_SCOPE_EXIT_F_COMPLETE : 0,
+				    &self->err));
+		ASSERT_LT(last, s.sequence);
+		last = s.sequence;
+		ASSERT_EQ(last, sequence_of(self));
+		OK(capkm_sequence(self->a->c, &sample, &self->err));
+		ASSERT_LE(last, sample);
+		OK(capkm_check_unchanged(self->a->c, &c, 1, sample, &answer, &self->err));
+		ASSERT_EQ(CAPKM_CLEAN, answer.out_result);
+		if (!complete)
+			ASSERT_EQ(CAPKM_PENDING, is_confirmed(self, 0));
+		OK(capkm_confirm(self->a->c, NULL, last, NULL, &self->err));
+		ASSERT_EQ(CAPKM_CLEAN, is_confirmed(self, 0));
+	}
+}
+
 /* A sample of the domain is before all that comes, and after all that was. */
 TEST_F(fast, sample)
 {

@@ -118,6 +118,8 @@ static void fold_slot(struct fast *f, u32 n)
 	struct slot *slot = f->slot[n];
 	u64 last, first;
 
+	slot->finished = max(slot->finished, past(d, host_load(&t->finished)));
+	slot->sequence = max(slot->sequence, slot->finished);
 	last = past(d, host_load(&t->sequence));
 	if (last <= slot->fast)
 		return;
@@ -717,7 +719,7 @@ u64 ck_fast_last(const struct capkm_session *s)
 	u32 i;
 
 	for (i = 0; f && i < f->slots_n; i++)
-		last = max(last, f->slot[i]->fast);
+		last = max(last, max(f->slot[i]->fast, f->slot[i]->finished));
 	return last;
 }
 

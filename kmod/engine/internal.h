@@ -581,6 +581,7 @@ struct slot {
 	u64 confirmed;
 	u64 settled;			/* last, when nothing was left unconfirmed */
 	u64 fast;			/* the last fast exit that we know of */
+	u64 finished;			/* the same, of finished work */
 	struct capkm_status_slot *status; /* if it has a slot number, or NULL */
 
 	struct link notes, shared;

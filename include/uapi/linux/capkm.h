@@ -2860,12 +2860,14 @@ struct capkm_table_entry {
  * struct capkm_table_slot - what fast scopes have left on a slot
  * @sequence: of the last exit that is not known to be finished
  * @first: of the first such exit after capkm_status_slot.settled
+ * @finished: of the last exit of work that was finished then
  * @__reserved: 0
  */
 struct capkm_table_slot {
 	__aligned_u64 sequence;
 	__aligned_u64 first;
-	__aligned_u64 __reserved[6];
+	__aligned_u64 finished;
+	__aligned_u64 __reserved[5];
 };
 
 /**
