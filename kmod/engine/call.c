@@ -61,9 +61,11 @@ int ck_frame_get_struct(struct frame *f)
 		return -E2BIG;
 	if (f->copy->in(f->call.arg, f->addr, op->size))
 		return -EFAULT;
-	err = check_tail(f);
-	if (err)
-		return err;
+	if (f->size > op->size) {
+		err = check_tail(f);
+		if (err)
+			return err;
+	}
 	if (*ck_frame_u32(f, offsetof(struct capkm_info, flags)) & ~op->flags)
 		return -EOPNOTSUPP;
 	for (i = 0; i < 2; i++)
@@ -95,6 +97,8 @@ static int get_array(struct frame *f, int i)
 	size_t bytes;
 
 	array->data = f->call.arg;	/* nobody looks at it */
+	array->len = 0;
+	array->used = 0;
 	if (!len)
 		return 0;
 	if (!addr)
@@ -113,9 +117,11 @@ static int get_array(struct frame *f, int i)
 	if (!array->data)
 		return -ENOMEM;
 	array->len = len;
-	if (!is_out(desc) && f->copy->in(array->data, addr, bytes))
-		return -EFAULT;
-	return 0;
+	if (is_out(desc)) {
+		f->has_out = true;
+		return 0;
+	}
+	return f->copy->in(array->data, addr, bytes) ? -EFAULT : 0;
 }
 
 void ck_frame_free(struct frame *f)
@@ -173,12 +179,12 @@ static int put_arrays(struct frame *f)
 	struct array *array;
 	int i;
 
+	if (!f->has_out)
+		return 0;
 	for (i = 0; i < CALL_ARRAYS; i++) {
 		desc = &f->op->array[i];
 		array = &f->call.array[i];
-		if (desc->direction == NONE)
-			break;
-		if (array->used && is_out(desc) &&
+		if (is_out(desc) && array->used &&
 		    f->copy->out(*ck_frame_u64(f, desc->ptr), array->data,
 				 (size_t)array->used * desc->elem))
 			return -EFAULT;
@@ -307,17 +313,16 @@ int capkm_call(struct capkm_session *s, unsigned int nr, u64 arg,
 	       const struct capkm_copier *copy,
 	       const struct capkm_caller *who)
 {
+	const struct op *op = ck_op(nr);
 	u64 room[ARG_WORDS + SCRATCH];
 	struct frame f;
 
-	memset(&f, 0, sizeof(f));
-	f.op = ck_op(nr);
-	if (!f.op)
+	if (!op)
 		return -ENOTTY;
+	ck_frame_init(&f, op, arg);
 	f.call.session = s;
 	f.call.who = who;
 	f.copy = copy;
-	f.addr = arg;
 	f.room = room;
 	f.words = ARRAY_SIZE(room);
 	return call(&f);

@@ -15,6 +15,7 @@ struct frame {
 	u64 *room;		/* for the struct, then for its arrays */
 	u32 bytes;		/* of all its arrays */
 	u8 on_heap;		/* bit for each array */
+	bool has_out;		/* an array that there may be an answer in */
 };
 
 /* Words that the struct of any operation fits in. */
@@ -31,6 +32,23 @@ static inline u32 *ck_frame_u32(struct frame *f, u16 offset)
 static inline u64 *ck_frame_u64(struct frame *f, u16 offset)
 {
 	return (u64 *)((char *)f->call.arg + offset);
+}
+
+/*
+ * All but the arrays, of which those that the operation has are set with it: it is too
+ * large to be cleared for each call.
+ */
+static inline void ck_frame_init(struct frame *f, const struct op *op, u64 addr)
+{
+	f->call.domain = NULL;
+	f->call.client = NULL;
+	f->call.say_error = false;
+	f->call.limit = CAPKM_LIMIT_NONE;
+	f->op = op;
+	f->addr = addr;
+	f->bytes = 0;
+	f->on_heap = 0;
+	f->has_out = false;
 }
 
 /*
