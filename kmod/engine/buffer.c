@@ -138,7 +138,8 @@ static void hold_add(struct capkm_session *s, struct hold *h, struct buffer *b)
 	ck_buffer_get(b);
 }
 
-static void hold_drop(struct capkm_session *s, struct hold *h, bool keep_reports)
+static void hold_drop(struct capkm_session *s, struct hold *h, struct stock *back,
+		      bool keep_reports)
 {
 	ck_id_erase(&s->holds, &h->node);
 	if (s->recent[h->node.id % RECENT] == h)
@@ -146,17 +147,18 @@ static void hold_drop(struct capkm_session *s, struct hold *h, bool keep_reports
 	if (h->buffer->fast)
 		ck_fast_forget(h->buffer);
 	h->buffer->holders--;
-	ck_buffer_put(h->buffer, &s->stock, keep_reports);
+	ck_buffer_put(h->buffer, back, keep_reports);
 	host_free(h);
 }
 
+/* Freed at once: later it would have to come into the cache once more. */
 bool ck_session_drop_holds(struct capkm_session *s)
 {
 	struct id_node *node;
 	u32 n;
 
 	for (n = 0; n < PIECE && (node = ck_id_first(&s->holds)); n++)
-		hold_drop(s, container_of(node, struct hold, node), true);
+		hold_drop(s, container_of(node, struct hold, node), NULL, true);
 	return n;
 }
 
@@ -350,7 +352,7 @@ int ck_op_buffer_close(struct call *c)
 		return -ENOENT;
 	ck_tick(c->domain);
 	if (!--h->count)
-		hold_drop(c->session, h, false);
+		hold_drop(c->session, h, &c->session->stock, false);
 	return 0;
 }
 
