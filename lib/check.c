@@ -43,23 +43,12 @@ static int check_answer(struct capkm *c, struct capkm_check *arg,
 	return 0;
 }
 
-/* Out of line: what it has on its stack is large. */
-static __attribute__((noinline)) int
-ask(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
-    struct capkm_answer *answer, struct capkm_error *err)
+int capkm_check_ask(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
+		    struct capkm_answer *answer, struct capkm_error *err)
 {
 	struct capkm_check arg = { 0 };
 
 	return check_answer(c, &arg, claims, len, answer, err);
-}
-
-int capkm_check(struct capkm *c, const struct capkm_claim *claims,
-		uint32_t len, struct capkm_answer *answer,
-		struct capkm_error *err)
-{
-	if (capkm_fast_check(c, claims, len, answer))
-		return 0;
-	return ask(c, claims, len, answer, err);
 }
 
 int capkm_check_unchanged(struct capkm *c, const struct capkm_claim *claims,

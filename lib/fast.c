@@ -72,6 +72,9 @@ static bool has_key;
 static HERE struct seat *seats;		/* of this thread; the one used last is the first */
 static HERE bool never;			/* this thread is somebody else, for tests */
 
+/* The tests call them, too: still each is a part of its public call. */
+#define INLINE inline __attribute__((always_inline))
+
 #define load(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define look(p)		__atomic_load_n(p, __ATOMIC_RELAXED)
 #define store(p, v)	__atomic_store_n(p, v, __ATOMIC_RELAXED)
@@ -293,6 +296,13 @@ static inline bool free_entry(struct capkm *c, struct fast *f, struct seat *s,
 
 static const struct capkm_where nowhere;
 
+/* capkm_stream_current(), which is a call into a library that others may put in front. */
+static inline uint64_t stream_here(void)
+{
+	return capkm_stream_pinned ? capkm_stream_pinned :
+	       capkm_stream_own ? capkm_stream_own : capkm_stream_current();
+}
+
 /* As capkm_place(), of what is sound. */
 static inline struct place *place_of(struct seat *s, const struct capkm_where *w,
 				     uint64_t stream)
@@ -345,11 +355,22 @@ struct spot {
 	uint32_t word;
 };
 
-static inline struct spot spot_of(const struct fast *f, uint64_t buffer)
+/* A copy: what is loaded in order would be loaded again from the handle each time. */
+struct areas {
+	const struct capkm_status_buffer *word;
+	struct capkm_table_buffer *buffer;
+};
+
+static inline struct areas areas_of(const struct fast *f)
+{
+	return (struct areas){ f->word, f->buffer };
+}
+
+static inline struct spot spot_of(struct areas a, uint64_t buffer)
 {
 	const uint32_t i = index_of(buffer);
 
-	return (struct spot){ &f->word[i], &f->buffer[i], capkm_fast_word(buffer) };
+	return (struct spot){ &a.word[i], &a.buffer[i], capkm_fast_word(buffer) };
 }
 
 static inline bool has_word(const struct spot *s)
@@ -381,36 +402,48 @@ struct spots {
 /* Is it worth a try? */
 static inline bool find_spots(const struct fast *f, const struct sets *s, struct spots *p)
 {
-	if (!s->writes_len || s->writes_len > CAPKM_FAST_CLAIMS ||
-	    s->reads_len > CAPKM_FAST_CLAIMS || load(&f->status->mode) != 1)
+	const struct capkm_claim *reads = s->reads, *writes = s->writes;
+	const uint32_t reads_len = s->reads_len, writes_len = s->writes_len;
+	const struct areas a = areas_of(f);
+
+	if (writes_len - 1 >= CAPKM_FAST_CLAIMS || reads_len > CAPKM_FAST_CLAIMS ||
+	    load(&f->status->mode) != 1)
 		return false;
-	for (uint32_t i = 0; i < s->reads_len; i++) {
-		p->read[i] = spot_of(f, s->reads[i].buffer);
-		if (!is_quiet(&p->read[i], 0) || !has_word(&p->read[i]) ||
-		    !is_in(&p->read[i], &s->reads[i]))
+	for (uint32_t i = 0; i < reads_len; i++) {
+		const struct capkm_claim c = reads[i];
+		const struct spot at = spot_of(a, c.buffer);
+
+		if (!is_quiet(&at, 0) || !has_word(&at) || !is_in(&at, &c))
 			return false;
+		p->read[i] = at;
 	}
-	for (uint32_t i = 0; i < s->writes_len; i++) {
-		p->write[i] = spot_of(f, s->writes[i].buffer);
-		if (!has_word(&p->write[i]) || !is_in(&p->write[i], &s->writes[i]) ||
-		    s->writes[i].start == s->writes[i].end)
+	for (uint32_t i = 0; i < writes_len; i++) {
+		const struct capkm_claim c = writes[i];
+		const struct spot at = spot_of(a, c.buffer);
+
+		if (!has_word(&at) || !is_in(&at, &c) || c.start == c.end)
 			return false;
+		p->write[i] = at;
 	}
-	p->reads_len = s->reads_len;
-	p->writes_len = s->writes_len;
+	p->reads_len = reads_len;
+	p->writes_len = writes_len;
 	return true;
 }
 
 /* Once ENTERED can be seen: is all as it was? In this order. */
 static inline bool still_good(const struct fast *f, const struct spots *p, uint32_t me)
 {
-	bool good = load(&f->status->mode) == 1;
+	const uint32_t reads_len = p->reads_len, writes_len = p->writes_len;
 
-	for (uint32_t i = 0; i < p->reads_len; i++)
-		good = good && is_quiet(&p->read[i], me) && has_word(&p->read[i]);
-	for (uint32_t i = 0; i < p->writes_len; i++)
-		good = good && has_word(&p->write[i]);
-	return good;
+	if (load(&f->status->mode) != 1)
+		return false;
+	for (uint32_t i = 0; i < reads_len; i++)
+		if (!is_quiet(&p->read[i], me) || !has_word(&p->read[i]))
+			return false;
+	for (uint32_t i = 0; i < writes_len; i++)
+		if (!has_word(&p->write[i]))
+			return false;
+	return true;
 }
 
 /* ---- entering ---- */
@@ -423,7 +456,9 @@ static inline void clear_words(const struct spots *p, uint32_t n)
 
 static inline bool claim_words(const struct spots *p, uint32_t me)
 {
-	for (uint32_t i = 0; i < p->writes_len; i++) {
+	const uint32_t n = p->writes_len;
+
+	for (uint32_t i = 0; i < n; i++) {
 		uint32_t none = 0;
 
 		if (__atomic_compare_exchange_n(&p->write[i].table->in_flight, &none, me,
@@ -448,13 +483,18 @@ static __attribute__((noinline)) void fill_label(struct capkm_table_entry *e,
 static inline void fill(struct capkm_table_entry *e, const struct sets *s,
 			uint64_t stream, uint32_t slot, const char *label)
 {
+	const struct capkm_claim *writes = s->writes;
+	const uint32_t n = s->writes_len;
+
 	store(&e->stream, stream);
 	store(&e->slot, slot);
-	store(&e->claims, s->writes_len);
-	for (uint32_t i = 0; i < s->writes_len; i++) {
-		store(&e->claim[i].buffer, s->writes[i].buffer);
-		store(&e->claim[i].start, s->writes[i].start);
-		store(&e->claim[i].end, s->writes[i].end);
+	store(&e->claims, n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct capkm_claim c = writes[i];
+
+		store(&e->claim[i].buffer, c.buffer);
+		store(&e->claim[i].start, c.start);
+		store(&e->claim[i].end, c.end);
 	}
 	if (label)
 		fill_label(e, label);
@@ -508,9 +548,9 @@ static inline struct fast *usable(struct capkm *c)
 	return f;
 }
 
-bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
-		      const struct sets *s, const struct capkm_scope_opts *opts,
-		      struct capkm_scope *scope)
+static INLINE bool enter(struct capkm *c, const struct capkm_where *where,
+			 const struct sets *s, const struct capkm_scope_opts *opts,
+			 struct capkm_scope *scope)
 {
 	const struct capkm_where *w = where ? where : &nowhere;
 	struct fast *f = usable(c);
@@ -527,7 +567,7 @@ bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 	seat = seat_of(f);
 	if (!seat)
 		return false;
-	stream = w->stream ? w->stream : capkm_stream_current();
+	stream = w->stream ? w->stream : stream_here();
 	place = place_of(seat, w, stream);
 	if (!is_place(place, f, w, stream)) {
 		learn_place(c, place, w);
@@ -557,6 +597,27 @@ bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
 	return true;
 }
 
+bool capkm_fast_enter(struct capkm *c, const struct capkm_where *where,
+		      const struct sets *s, const struct capkm_scope_opts *opts,
+		      struct capkm_scope *scope)
+{
+	return enter(c, where, s, opts, scope);
+}
+
+int capkm_scope_enter(struct capkm *c, const struct capkm_where *where,
+		      const struct capkm_claim *reads, uint32_t reads_len,
+		      const struct capkm_claim *writes, uint32_t writes_len,
+		      const struct capkm_scope_opts *opts,
+		      struct capkm_scope *scope, struct capkm_report *why,
+		      struct capkm_error *err)
+{
+	const struct sets s = { reads, writes, reads_len, writes_len };
+
+	if (enter(c, where, &s, opts, scope))
+		return 0;
+	return capkm_scope_enter_ask(c, where, &s, opts, scope, why, err);
+}
+
 /* ---- leaving ---- */
 
 /* What a scope wrote to, copied before somebody else may use its entry. */
@@ -568,11 +629,14 @@ struct wrote {
 static inline bool copy_wrote(const struct fast *f, const struct capkm_table_entry *e,
 			      struct wrote *w)
 {
-	w->n = look(&e->claims);
-	if (w->n > CAPKM_FAST_CLAIMS)
+	struct capkm_table_buffer *buffer = f->buffer;
+	const uint32_t n = look(&e->claims);
+
+	if (n > CAPKM_FAST_CLAIMS)
 		return false;
-	for (uint32_t i = 0; i < w->n; i++)
-		w->at[i] = &f->buffer[index_of(look(&e->claim[i].buffer))];
+	for (uint32_t i = 0; i < n; i++)
+		w->at[i] = &buffer[index_of(look(&e->claim[i].buffer))];
+	w->n = n;
 	return true;
 }
 
@@ -589,13 +653,14 @@ static inline uint64_t stamp(struct fast *f, const struct wrote *w, uint32_t slo
 	__u64 *mine = complete ? &s->finished : &s->sequence;
 	const __u64 *others = complete ? &s->sequence : &s->finished;
 	uint64_t now = look(&f->domain->sequence), again, old, t;
+	const uint32_t n = w->n;
 
 	for (;;) {
 		old = look(mine);
 		t = look(others);
 		t = old > t ? old : t;
 		t = now > t ? now : t;
-		for (uint32_t i = 0; i < w->n; i++) {
+		for (uint32_t i = 0; i < n; i++) {
 			const uint64_t touched = look(&w->at[i]->touched);
 
 			t = touched > t ? touched : t;
@@ -614,22 +679,23 @@ static inline uint64_t stamp(struct fast *f, const struct wrote *w, uint32_t slo
 	return t;
 }
 
-static inline bool finish(struct fast *f, struct capkm_table_entry *e, uint64_t state,
+static INLINE bool finish(struct fast *f, struct capkm_table_entry *e, uint64_t state,
 			  const struct wrote *w, bool complete, uint64_t *sequence)
 {
 	const uint32_t slot = look(&e->slot) % CAPKM_FAST_SLOTS;
 	const uint64_t t = stamp(f, w, slot, complete);
+	const uint32_t n = w->n;
 
 	if (!t)
 		return false;
-	for (uint32_t i = 0; i < w->n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		store(&w->at[i]->touched, t);
 		if (!complete)
 			store(&w->at[i]->dirty, t);
 	}
 	if (!cas(&e->state, state, state - CAPKM_ENTRY_ENTERED))
 		return false;
-	for (uint32_t i = 0; i < w->n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		release(&w->at[i]->in_flight, 0);
 	*sequence = t;
 	return true;
@@ -646,7 +712,7 @@ static inline struct capkm_table_entry *entry_of(struct fast *f, uint64_t scope,
 	return capkm_fast_scope(*state, n) == scope ? e : NULL;
 }
 
-bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete)
+static INLINE bool leave(struct capkm *c, struct capkm_scope *scope, bool complete)
 {
 	struct fast *f = usable(c);
 	struct capkm_table_entry *e;
@@ -665,13 +731,31 @@ bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete)
 	return true;
 }
 
+bool capkm_fast_exit(struct capkm *c, struct capkm_scope *scope, bool complete)
+{
+	return leave(c, scope, complete);
+}
+
+int capkm_scope_exit(struct capkm *c, struct capkm_scope *scope, uint32_t flags,
+		     struct capkm_error *err)
+{
+	if (!(scope->id & CAPKM_SCOPE_FAST) || flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE ||
+	    !leave(c, scope, flags))
+		return capkm_scope_exit_ask(c, scope, flags, err);
+	if (scope->set)
+		capkm_write_set_put(scope->set);
+	scope->set = NULL;
+	return 0;
+}
+
 /* ---- checking ---- */
 
-bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
-		      struct capkm_answer *answer)
+static INLINE bool check(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
+			 struct capkm_answer *answer)
 {
 	struct fast *f = usable(c);
 	uint64_t now, sequence;
+	struct areas areas;
 
 	if (!f || !len || (answer && answer->sz != sizeof(*answer)))
 		return false;
@@ -681,14 +765,16 @@ bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_
 	/* Before the words: a fault takes all back while the mode is off. */
 	if (load(&f->status->mode) != 1)
 		return false;
+	areas = areas_of(f);
 	for (uint32_t i = 0; i < len; i++) {
-		const struct spot p = spot_of(f, claims[i].buffer);
+		const struct capkm_claim claim = claims[i];
+		const struct spot p = spot_of(areas, claim.buffer);
 		uint64_t touched;
 
 		if (!is_quiet(&p, 0))
 			return false;
 		touched = load(&p.table->touched);
-		if (!has_word(&p) || !is_in(&p, &claims[i]))
+		if (!has_word(&p) || !is_in(&p, &claim))
 			return false;
 		sequence = touched > sequence ? touched : sequence;
 	}
@@ -704,10 +790,24 @@ bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_
 	return true;
 }
 
+bool capkm_fast_check(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
+		      struct capkm_answer *answer)
+{
+	return check(c, claims, len, answer);
+}
+
+int capkm_check(struct capkm *c, const struct capkm_claim *claims, uint32_t len,
+		struct capkm_answer *answer, struct capkm_error *err)
+{
+	if (check(c, claims, len, answer))
+		return 0;
+	return capkm_check_ask(c, claims, len, answer, err);
+}
+
 bool capkm_fast_state(struct capkm *c, const struct capkm_where *where, uint32_t *state)
 {
 	const struct capkm_where *w = where ? where : &nowhere;
-	const uint64_t stream = w->stream ? w->stream : capkm_stream_current();
+	const uint64_t stream = w->stream ? w->stream : stream_here();
 	struct fast *f = usable(c);
 	struct seat *seat = f ? seat_of(f) : NULL;
 	struct place *p;

@@ -41,6 +41,9 @@ struct capkm {
  */
 #define HERE __attribute__((tls_model("initial-exec"))) _Thread_local
 
+/* Of capkm_stream_current(): 0 until it was asked for; 0 while none is. */
+extern HERE uint64_t capkm_stream_own, capkm_stream_pinned;
+
 static inline uint64_t uptr(const void *p)
 {
 	return (uintptr_t)p;

@@ -26,11 +26,10 @@ static int enter(struct capkm *c, struct capkm_scope_enter *arg,
 			  (void *)(uintptr_t)arg->reports_uptr);
 }
 
-/* Out of line: what it has on its stack is large. */
-static __attribute__((noinline)) int
-ask(struct capkm *c, const struct capkm_where *where, const struct sets *s,
-    const struct capkm_scope_opts *opts, struct capkm_scope *scope,
-    struct capkm_report *why, struct capkm_error *err)
+int capkm_scope_enter_ask(struct capkm *c, const struct capkm_where *where,
+			  const struct sets *s, const struct capkm_scope_opts *opts,
+			  struct capkm_scope *scope, struct capkm_report *why,
+			  struct capkm_error *err)
 {
 	const unsigned int nr = CAPKM_NR_SCOPE_ENTER;
 	const struct claims claims = {
@@ -70,20 +69,6 @@ ask(struct capkm *c, const struct capkm_where *where, const struct sets *s,
 	return 0;
 }
 
-int capkm_scope_enter(struct capkm *c, const struct capkm_where *where,
-		      const struct capkm_claim *reads, uint32_t reads_len,
-		      const struct capkm_claim *writes, uint32_t writes_len,
-		      const struct capkm_scope_opts *opts,
-		      struct capkm_scope *scope, struct capkm_report *why,
-		      struct capkm_error *err)
-{
-	const struct sets s = { reads, writes, reads_len, writes_len };
-
-	if (capkm_fast_enter(c, where, &s, opts, scope))
-		return 0;
-	return ask(c, where, &s, opts, scope, why, err);
-}
-
 int capkm_scope_enter_set(struct capkm *c, const struct capkm_where *where,
 			  const struct capkm_claim *reads, uint32_t reads_len,
 			  struct capkm_write_set *set,
@@ -106,9 +91,8 @@ int capkm_scope_enter_set(struct capkm *c, const struct capkm_where *where,
 }
 
 /* The list comes back whatever the authority says. */
-static __attribute__((noinline)) int
-leave(struct capkm *c, struct capkm_scope *scope, struct capkm_scope_exit *arg,
-      struct capkm_error *err)
+static int leave(struct capkm *c, struct capkm_scope *scope,
+		 struct capkm_scope_exit *arg, struct capkm_error *err)
 {
 	int rc;
 
@@ -137,26 +121,13 @@ static int is_open(const struct capkm_scope *scope, struct capkm_error *err)
 		"scope_exit: the scope was left already, or never entered");
 }
 
-static __attribute__((noinline)) int
-leave_well(struct capkm *c, struct capkm_scope *scope, uint32_t flags,
-	   struct capkm_error *err)
+int capkm_scope_exit_ask(struct capkm *c, struct capkm_scope *scope, uint32_t flags,
+			 struct capkm_error *err)
 {
 	struct capkm_scope_exit arg = { .flags = flags };
 	int rc = is_open(scope, err);
 
 	return rc > 0 ? leave(c, scope, &arg, err) : rc;
-}
-
-int capkm_scope_exit(struct capkm *c, struct capkm_scope *scope,
-		     uint32_t flags, struct capkm_error *err)
-{
-	if (!(scope->id & CAPKM_SCOPE_FAST) || flags & ~CAPKM_SCOPE_EXIT_F_COMPLETE ||
-	    !capkm_fast_exit(c, scope, flags))
-		return leave_well(c, scope, flags, err);
-	if (scope->set)
-		capkm_write_set_put(scope->set);
-	scope->set = NULL;
-	return 0;
 }
 
 int capkm_scope_fail(struct capkm *c, struct capkm_scope *scope,

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-static HERE uint64_t own, pinned;
+HERE uint64_t capkm_stream_own, capkm_stream_pinned;
 
 /* 1 to CAPKM_STREAM_FIRST - 1; comes round after as many threads. */
 static uint64_t next_own(void)
@@ -16,24 +16,24 @@ static uint64_t next_own(void)
 
 uint64_t capkm_stream_current(void)
 {
-	if (pinned)
-		return pinned;
-	if (!own)
-		own = next_own();
-	return own;
+	if (capkm_stream_pinned)
+		return capkm_stream_pinned;
+	if (!capkm_stream_own)
+		capkm_stream_own = next_own();
+	return capkm_stream_own;
 }
 
 uint64_t capkm_stream_pin(uint64_t stream)
 {
-	const uint64_t before = pinned;
+	const uint64_t before = capkm_stream_pinned;
 
-	pinned = stream;
+	capkm_stream_pinned = stream;
 	return before;
 }
 
 void capkm_stream_unpin(void)
 {
-	pinned = 0;
+	capkm_stream_pinned = 0;
 }
 
 int capkm_stream_create(struct capkm *c, const char *label, uint64_t *stream,
