@@ -15,6 +15,8 @@
 
 /* A batch lasts at least so long, if it may: the clock's own cost is small against it. */
 #define BATCH_NS	50000.0
+/* And has at least so many operations, if it may. */
+#define BATCH_LEAST	16
 #define DEVICE_NODE	"/dev/capkm"
 #define NULL_NODE	"/dev/null"
 /* A number that neither node knows. */
@@ -132,7 +134,7 @@ static double warm_batch(const struct op *op, uint64_t n)
 /* How many make a batch; this is the warm-up, too. */
 static uint64_t find_batch(const struct op *op)
 {
-	uint64_t n = 1;
+	uint64_t n = op->most && op->most < BATCH_LEAST ? op->most : BATCH_LEAST;
 
 	while (warm_batch(op, n) < BATCH_NS && (!op->most || n < op->most))
 		n *= 2;
