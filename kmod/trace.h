@@ -275,7 +275,7 @@ TRACE_EVENT(capkm_scope_enter,
 
 	TP_fast_assign(
 		__entry->domain = s->client->session->domain->id;
-		__entry->scope = s->node.id;
+		__entry->scope = s->id;
 		__entry->session = s->client->session->id;
 		__entry->stream = s->stream;
 		__entry->pid = capkm_trace_pid(&s->client->who);
@@ -356,7 +356,7 @@ DECLARE_EVENT_CLASS(capkm_scope_end,
 
 	TP_fast_assign(
 		__entry->domain = s->client->session->domain->id;
-		__entry->scope = s->node.id;
+		__entry->scope = s->id;
 		__entry->session = s->client->session->id;
 		__entry->stream = s->stream;
 		__entry->pid = capkm_trace_pid(&s->client->who);

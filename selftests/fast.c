@@ -170,6 +170,7 @@ TEST_F(fast, open_scope)
 	ASSERT_EQ(CAPKM_TAINTED, check(self, self->x[1], &r));
 	ASSERT_EQ(CAPKM_KIND_IN_PROGRESS, r.kind);
 	ASSERT_EQ(capkm_stream_current(), r.stream);
+	ASSERT_EQ(s.id, r.scope);
 	/* It is an ordinary one now, over all its buffers. */
 	ASSERT_EQ(1, stats_of(self->a).migrated);
 	ASSERT_EQ(1, t_slot(self->a, capkm_stream_current()).out_scopes);
@@ -187,15 +188,18 @@ TEST_F(fast, failed)
 	struct capkm_cause why = CAPKM_OPTS(struct capkm_cause, .code = 7, .text = "no such luck");
 	struct capkm_report r;
 	struct capkm_scope s;
+	u_int64_t id;
 
 	warm_up(self);
 	s = enter_fast(self);
+	id = s.id;
 	OK(capkm_scope_fail(self->a->c, &s, &why, &self->err));
 	ASSERT_NE(0, s.failure);
 	ASSERT_EQ(CAPKM_TAINTED, check(self, self->x[2], &r));
 	ASSERT_EQ(CAPKM_KIND_GENERIC, r.kind);
 	ASSERT_EQ(7, r.code);
 	ASSERT_EQ(s.failure, r.failure);
+	ASSERT_EQ(id, r.scope);
 	all_are(self, CAPKM_TAINTED, CAPKM_KIND_GENERIC);
 	s = enter(self, BUFFERS);
 	ASSERT_FALSE(s.id & CAPKM_SCOPE_FAST);

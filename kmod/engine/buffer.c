@@ -444,7 +444,7 @@ static void fill_range(const struct claim *c, struct capkm_range *r)
 	switch (c->state) {
 	case CLAIM_OPEN:
 		r->state = CAPKM_RANGE_OPEN;
-		r->id = c->scope->node.id;
+		r->id = c->scope->id;
 		break;
 	case CLAIM_RECORDED:
 		r->state = CAPKM_RANGE_RECORDED;

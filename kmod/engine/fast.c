@@ -283,6 +283,7 @@ static void migrate(struct fast *f, u32 n, const struct copy *c)
 	u32 i;
 
 	s->node.id = ++d->next_scope;
+	s->id = capkm_fast_scope(c->state, n);
 	s->client = ck_session_first_client(f->session);
 	s->slot = f->slot[c->slot];
 	s->enter = ck_tick(d);
@@ -328,6 +329,7 @@ static void settle(struct fast *f, u32 n, const struct buffer *left)
 	if ((state & CAPKM_ENTRY_STATE) != CAPKM_ENTRY_ENTERED)
 		return;
 	copy_entry(&c, e);
+	c.state = state;
 	if (left && !names(&c, left))
 		return;
 	sound = is_sound(f, n, &c);

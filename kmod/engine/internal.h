@@ -640,6 +640,7 @@ struct retained {
 
 struct scope {
 	struct id_node node;		/* domain->scopes */
+	u64 id;				/* that its client has been given */
 	struct link sib;		/* client->scopes */
 	struct client *client;
 	struct slot *slot;

@@ -167,7 +167,7 @@ static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
 	struct failure *f = s->failure;
 
 	ck_failure_date(d, f, kind, code);
-	f->scope = s->node.id;
+	f->scope = s->id;
 	f->window = s->window ? s->window->node.id : 0;
 	memcpy(f->label, s->label, sizeof(f->label));
 	s->client->session->failed++;
@@ -430,6 +430,7 @@ static void enter(struct entering *e, const struct need *need)
 	u32 i;
 
 	s->node.id = ++d->next_scope;
+	s->id = s->node.id;
 	s->client = c->client;
 	s->slot = e->slot;
 	s->enter = ck_tick(d);
@@ -472,7 +473,7 @@ static void enter(struct entering *e, const struct need *need)
 	c->session->entered++;
 	host_trace(scope_enter, s, e->reads->len, e->writes->len);
 	e->arg->out_result = CAPKM_CLEAN;
-	e->arg->out_scope = s->node.id;
+	e->arg->out_scope = s->id;
 	e->arg->out_sequence = s->enter;
 }
 

@@ -626,7 +626,7 @@ static void report_scope(const struct scope *s, struct capkm_report *r)
 	const struct client *c = s->client;
 
 	r->kind = CAPKM_KIND_IN_PROGRESS;
-	r->scope = s->node.id;
+	r->scope = s->id;
 	r->window = s->window ? s->window->node.id : 0;
 	r->stream = s->stream;
 	r->session = c->session->id;
