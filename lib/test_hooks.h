@@ -31,6 +31,8 @@ uint64_t capkm_test_check_count(void);
  * has one: the answers have to be the same.
  */
 int capkm_test_call(struct capkm *c, unsigned int nr, void *arg);
+/* Of those of this thread, how many were answered by the fast path. */
+uint64_t capkm_test_fast_count(void);
 
 /*
  * Other processes, played: the calling thread calls embedded handles, and opens

@@ -154,6 +154,8 @@ static void dies(struct play *p, int i)
 
 static void leave(struct play *p, int i)
 {
+	/* No sequence is compared here: ticks will do for them. */
+	const u_int64_t t = p->m.now + 1;
 	u_int64_t id;
 	bool complete;
 	int f;
@@ -167,14 +169,16 @@ static void leave(struct play *p, int i)
 				   complete ? CAPKM_SCOPE_EXIT_F_COMPLETE : 0);
 		if (id)
 			wrong(p, "exit of %d: failure %" PRIu64, i, id);
-		m_exit(&p->m, i, M_NONE, complete, ++p->m.now);
+		m_exit(&p->m, i, M_NONE, complete, t, t);
+		p->m.now = t;
 		break;
 	case BADLY:
 		id = t_exit_failed_(p->cl[i], p->m.scope[i].id, "badly");
 		f = m_new_failure(&p->m, id);
 		if (!id || f == M_NONE)
 			wrong(p, "exit of %d: failure %" PRIu64, i, id);
-		m_exit(&p->m, i, f, true, ++p->m.now);
+		m_exit(&p->m, i, f, true, t, t);
+		p->m.now = t;
 		break;
 	default:
 		dies(p, i);

@@ -7,6 +7,9 @@
  *
  * Failures are numbered here by their order; the engine's ids are learned when
  * they are first seen, and must fit from then on.
+ *
+ * Ticks are the model's own: each operation is after all before it. The engine's
+ * sequences are what exits were told, and what is confirmed, stale or changed goes by.
  */
 #ifndef CAPKM_MODEL_H
 #define CAPKM_MODEL_H
@@ -42,14 +45,14 @@ enum m_what {
 struct m_claim {
 	enum m_what what;
 	int ref;
-	/* Of an unconfirmed one: up to where its slot has to be confirmed. */
+	/* Of an unconfirmed one: the sequence up to which its slot has to be confirmed. */
 	uint64_t enter;
 	uint64_t date;
 };
 
-/* The last writer; @tick is 0 if none is known. */
+/* The last writer; @sequence is 0 if none is known. */
 struct m_writer {
-	uint64_t session, stream, tick;
+	uint64_t session, stream, sequence;
 };
 
 struct m_byte {
@@ -71,10 +74,11 @@ struct m_slot {
 	uint64_t sequence;	/* of the last exit */
 	uint64_t skipped;	/* of the last work that was skipped or refused */
 	/*
-	 * The ticks of the first and the last exit that left work unconfirmed
+	 * The sequences of the first and the last exit that left work unconfirmed
 	 * since all was confirmed; 0 while all is.
 	 */
 	uint64_t first, last;
+	uint64_t first_tick;	/* 0: it was confirmed in part since */
 };
 
 struct m_context {
@@ -100,6 +104,7 @@ struct m_buffer {
 	uint64_t creator;	/* its id */
 	int device;
 	uint64_t written;	/* while it is private: the last unconfirmed exit */
+	uint64_t written_tick;
 	struct m_byte byte[M_BYTES];
 };
 
@@ -180,6 +185,7 @@ struct m_failure {
 
 struct model {
 	uint64_t now;		/* the clock: the last tick */
+	uint64_t sequence;	/* the engine's, as far as it was seen */
 	uint64_t step;		/* of whoever drives the model */
 	struct m_session session[M_SESSIONS];
 	struct m_client client[M_CLIENTS];
@@ -526,6 +532,25 @@ static inline bool m_through(const struct model *m, int b, int client, int slot)
 	return s->first && s->first <= m->buffer[b].written;
 }
 
+/*
+ * The slot's first unconfirmed exit was after the buffer's: only its sequence makes the
+ * buffer unconfirmed, since fast exits on several slots have theirs in no order.
+ */
+static inline bool m_through_later(const struct model *m, int b, int client, int slot)
+{
+	return m_through(m, b, client, slot) &&
+	       m->client[client].slot[slot].first_tick > m->buffer[b].written_tick;
+}
+
+/* And the other way round. */
+static inline bool m_not_through_earlier(const struct model *m, int b, int client, int slot)
+{
+	const struct m_slot *s = &m->client[client].slot[slot];
+
+	return s->first > m->buffer[b].written && s->first_tick &&
+	       s->first_tick < m->buffer[b].written_tick;
+}
+
 static inline bool m_dirty(const struct model *m, int b)
 {
 	int c = m_sole_client(m, b);
@@ -584,13 +609,15 @@ static inline void m_share(struct model *m, int b, uint64_t t)
  */
 static inline void m_enqueued(struct model *m, int client, int slot,
 			      const uint64_t *writes, const uint64_t *maybe,
-			      uint64_t enter, uint64_t t)
+			      uint64_t enter, uint64_t t, uint64_t sequence)
 {
 	struct m_slot *s = &m->client[client].slot[slot];
 
 	for (int b = 0; b < M_BUFFERS; b++)
-		if ((writes[b] || maybe[b]) && !m->buffer[b].shared)
-			m->buffer[b].written = t;
+		if ((writes[b] || maybe[b]) && !m->buffer[b].shared) {
+			m->buffer[b].written = sequence;
+			m->buffer[b].written_tick = t;
+		}
 	/* What may be written over stays, but the same slot says it anew. */
 	M_FOR_EACH(b, i, m->buffer[b].shared ? maybe[b] & ~writes[b] : 0) {
 		struct m_byte *byte = &m->buffer[b].byte[i];
@@ -600,13 +627,16 @@ static inline void m_enqueued(struct model *m, int client, int slot,
 			    byte->c[j].ref == client * M_PLACES + slot &&
 			    byte->c[j].date < enter)
 				m_remove(byte, j);
-		m_add(byte, M_UNCONFIRMED, client * M_PLACES + slot, t, t);
+		m_add(byte, M_UNCONFIRMED, client * M_PLACES + slot, sequence, t);
 	}
 	M_FOR_EACH(b, i, m->buffer[b].shared ? writes[b] : 0)
-		m_add(&m->buffer[b].byte[i], M_UNCONFIRMED, client * M_PLACES + slot, t, t);
-	if (!s->first)
-		s->first = t;
-	s->last = t;
+		m_add(&m->buffer[b].byte[i], M_UNCONFIRMED, client * M_PLACES + slot,
+		      sequence, t);
+	if (!s->first) {
+		s->first = sequence;
+		s->first_tick = t;
+	}
+	s->last = sequence;
 }
 
 /* The claims of rule 9; @exported: another client says so. */
@@ -633,10 +663,12 @@ static inline void m_confirm(struct model *m, int client, int slot, uint64_t n)
 	struct m_slot *s = &m->client[client].slot[slot];
 
 	m_confirm_claims(m, client, slot, n, false);
-	if (s->last <= n)
+	if (s->last <= n) {
 		s->first = s->last = 0;
-	else if (s->first <= n)
+	} else if (s->first <= n) {
 		s->first = n + 1;
+		s->first_tick = 0;
+	}
 }
 
 /* The unconfirmed claims of the client's slots on the device fail. */
@@ -882,16 +914,17 @@ static inline int m_exit_failure(const struct model *m, int s)
 
 /* Rule 2 of a scope or replay that went well, on one byte. */
 static inline void m_wrote(struct model *m, int b, int i, uint64_t tracked, int client,
-			   uint64_t stream, uint64_t t)
+			   uint64_t stream, uint64_t sequence)
 {
 	if (tracked & 1ull << b)
 		m->buffer[b].byte[i].writer = (struct m_writer){
-			m->session[m->client[client].session].id, stream, t,
+			m->session[m->client[client].session].id, stream, sequence,
 		};
 }
 
 /* @failure: it carries that, else M_NONE; at the tick @t. */
-static inline void m_exit(struct model *m, int s, int failure, bool complete, uint64_t t)
+static inline void m_exit(struct model *m, int s, int failure, bool complete, uint64_t t,
+			  uint64_t sequence)
 {
 	struct m_scope *scope = &m->scope[s];
 	int window = scope->window;
@@ -909,7 +942,7 @@ static inline void m_exit(struct model *m, int s, int failure, bool complete, ui
 		m_rule2(&m->buffer[b].byte[i], M_OPEN, s, scope->enter, t, failure);
 		if (well)
 			m_wrote(m, b, i, scope->tracked, scope->client, scope->stream,
-				t);
+				sequence);
 	}
 	if (records) {
 		m_record(&m->window[window], &scope->writes);
@@ -919,9 +952,10 @@ static inline void m_exit(struct model *m, int s, int failure, bool complete, ui
 		m_doom(m, window);
 	}
 	if (well && !records && !complete && any)
-		m_enqueued(m, scope->client, scope->slot, writes, nothing, scope->enter, t);
-	m->client[scope->client].slot[scope->slot].sequence = t;
-	m->client[scope->client].slot[scope->slot].skipped = t;
+		m_enqueued(m, scope->client, scope->slot, writes, nothing, scope->enter, t,
+			   sequence);
+	m->client[scope->client].slot[scope->slot].sequence = sequence;
+	m->client[scope->client].slot[scope->slot].skipped = sequence;
 	scope->used = false;
 }
 
@@ -943,7 +977,7 @@ static inline void m_replay_begin(struct model *m, int g, int slot, uint64_t str
 }
 
 static inline void m_replay_end(struct model *m, int g, int failure, bool complete,
-				uint64_t t)
+				uint64_t t, uint64_t sequence)
 {
 	struct m_graph *graph = &m->graph[g];
 	bool well = failure == M_NONE;
@@ -953,15 +987,15 @@ static inline void m_replay_end(struct model *m, int g, int failure, bool comple
 		m_rule2(&m->buffer[b].byte[i], M_REPLAY, g, graph->enter, t, failure);
 		if (well)
 			m_wrote(m, b, i, graph->tracked, graph->client, graph->stream,
-				t);
+				sequence);
 	}
 	for (int b = 0; b < M_BUFFERS; b++)
 		any |= graph->writes[b] | graph->seen[b];
 	if (well && !complete && any)
 		m_enqueued(m, graph->client, graph->slot, graph->writes, graph->seen,
-			   graph->enter, t);
-	m->client[graph->client].slot[graph->slot].sequence = t;
-	m->client[graph->client].slot[graph->slot].skipped = t;
+			   graph->enter, t, sequence);
+	m->client[graph->client].slot[graph->slot].sequence = sequence;
+	m->client[graph->client].slot[graph->slot].skipped = sequence;
 	graph->replaying = false;
 }
 
@@ -1010,7 +1044,7 @@ static inline void m_death(struct model *m, int client, bool lives, unsigned int
 			continue;
 		f = m_new_of_kind(m, 32);
 		m->failure[f].scope = m->scope[s].id;
-		m_exit(m, s, f, false, t);
+		m_exit(m, s, f, false, t, 0);
 	}
 	for (int g = 0; g < M_GRAPHS; g++) {
 		if (!m->graph[g].used || m->graph[g].client != client)
@@ -1018,7 +1052,7 @@ static inline void m_death(struct model *m, int client, bool lives, unsigned int
 		if (m->graph[g].replaying) {
 			f = m_new_of_kind(m, 32);
 			m->failure[f].graph = m->graph[g].id;
-			m_replay_end(m, g, f, false, t);
+			m_replay_end(m, g, f, false, t, 0);
 		}
 		m->graph[g].used = false;
 	}
@@ -1119,10 +1153,10 @@ static inline int m_new_buffer(struct model *m, uint64_t id, int size, bool expo
 		buf->session = session;
 		buf->creator = m->session[session].id;
 		buf->device = device;
-		buf->written = 0;
+		buf->written = buf->written_tick = 0;
 		for (int i = 0; i < M_BYTES; i++) {
 			buf->byte[i].n = 0;
-			buf->byte[i].writer.tick = 0;
+			buf->byte[i].writer.sequence = 0;
 		}
 		m->session[session].held[b] = 1;
 		return b;

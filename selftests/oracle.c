@@ -4,7 +4,8 @@
  * sessions with one client and with several that share buffers, scopes that
  * overlap, work that is confirmed, or never, windows in every state with members
  * and children, replays, devices that fault, and clients that die at any point.
- * Each answer is compared, and at intervals the whole state.
+ * Each answer is compared, and at intervals the whole state. A calm kind of run is one
+ * in which the fast path has something to do.
  *
  * CAPKM_TEST_OPS: operations in all. CAPKM_TEST_SEED: seed of the first run; a
  * run that fails says which seed to give.
@@ -202,6 +203,14 @@ struct oracle {
 	bool shared;		/* others work in the domain as well */
 	u_int64_t seed, rng;
 	int processes;		/* that may still be made */
+	bool calm;		/* mostly what the fast path is for */
+	struct {
+		u_int64_t enters, checks;	/* by clients in this process */
+		u_int64_t fast_enters, fast_checks;
+		u_int64_t entered;		/* the same, by what handles say */
+		/* Private buffers with work of a slot in another order than told. */
+		u_int64_t later, earlier;
+	} count;
 	u_int64_t prepared, sealed;	/* windows so far */
 	unsigned char device[M_DEVICES][16];
 	unsigned int events;
@@ -219,6 +228,11 @@ static unsigned int draw(struct oracle *o, unsigned int n)
 static bool chance(struct oracle *o, unsigned int percent)
 {
 	return draw(o, 100) < percent;
+}
+
+static bool chance_of(struct oracle *o, unsigned int percent, unsigned int when_calm)
+{
+	return chance(o, o->calm ? when_calm : percent);
 }
 
 /* ---- what happened */
@@ -257,7 +271,7 @@ static void print_byte(const struct oracle *o, const struct m_byte *b)
 			"\n", names[c->what], id, c->ref, c->enter, c->date);
 	}
 	fprintf(stderr, "#\tlast writer %" PRIu64 " stream %" PRIu64 " at %" PRIu64 "\n",
-		b->writer.session, b->writer.stream, b->writer.tick);
+		b->writer.session, b->writer.stream, b->writer.sequence);
 }
 
 static void print_buffer(const struct oracle *o, int b)
@@ -420,16 +434,33 @@ static void note_masks(struct event *e, const u_int64_t *mask)
 } while (0)
 
 /*
- * The clock of the model is the engine's: each operation that is a tick comes
- * after all that was there. @any: it changed some byte; else the engine need not
- * have counted it.
+ * Each operation that is a tick has a sequence after all that were there. @any: it
+ * changed some byte; else the engine need not have counted it. Returns the model's tick.
  */
 static u_int64_t tick(struct oracle *o, u_int64_t sequence, bool any)
 {
-	if (sequence < o->m.now + any)
+	/* The last of the domain's own; fast exits have those up to the next one. */
+	const u_int64_t own = o->m.sequence / CAPKM_SEQUENCE_STEP * CAPKM_SEQUENCE_STEP;
+
+	if (sequence < (any ? o->m.sequence + 1 : own))
 		mismatch(o, M_NONE, M_NONE, "a tick at %" PRIu64 ", after that of %" PRIu64,
-			 sequence, o->m.now);
-	o->m.now = sequence;
+			 sequence, o->m.sequence);
+	if (sequence > o->m.sequence)
+		o->m.sequence = sequence;
+	return ++o->m.now;
+}
+
+static bool is_fast(u_int64_t scope)
+{
+	return scope & CAPKM_SCOPE_FAST;
+}
+
+/* A sample of the domain, for what the client is about to confirm. */
+static u_int64_t sample(struct oracle *o, int c)
+{
+	u_int64_t sequence = t_domain_query_(o->user[c].cl).out_sequence;
+
+	tick(o, sequence, false);
 	return sequence;
 }
 
@@ -475,21 +506,29 @@ static struct m_range any_range(struct oracle *o, int b)
 	int size = o->m.buffer[b].size;
 	struct m_range r = { b, 0, size };
 
-	if (chance(o, 25))
+	if (chance_of(o, 25, 60))
 		return r;
-	r.start = draw(o, size + 1);
-	r.end = r.start + draw(o, size - r.start + 1);
+	r.start = draw(o, size + !o->calm);
+	r.end = r.start + o->calm + draw(o, size - r.start + !o->calm);
 	return r;
+}
+
+static bool names(const struct m_ranges *rs, int n, int b)
+{
+	for (int i = 0; i < n; i++)
+		if (rs->r[i].buffer == b)
+			return true;
+	return false;
 }
 
 static struct m_ranges any_ranges(struct oracle *o, int c, unsigned int most)
 {
-	struct m_ranges rs = { draw(o, most + 1), {} };
+	struct m_ranges rs = { o->calm ? 1 + draw(o, 10) / 7 : draw(o, most + 1), {} };
 
 	for (int i = 0; i < rs.n; i++) {
 		int b = any_held(o, c);
 
-		if (b == M_NONE) {
+		if (b == M_NONE || (o->calm && names(&rs, i, b))) {
 			rs.n = i;
 			break;
 		}
@@ -555,15 +594,17 @@ static int any_device(struct oracle *o)
 {
 	int n = draw(o, 10);
 
+	if (o->calm && !chance(o, 5))
+		return 0;
 	return n < 5 ? 0 : n < 8 ? 1 : 2;
 }
 
 static struct place any_place(struct oracle *o)
 {
-	struct place p = { draw(o, STREAMS), 0 };
+	struct place p = { o->calm ? 1 + draw(o, 2) : draw(o, STREAMS), 0 };
 
 	p.slot = any_device(o) * M_SLOTS +
-		 (chance(o, 80) ? p.stream % M_SLOTS : draw(o, M_SLOTS));
+		 (chance_of(o, 80, 98) ? p.stream % M_SLOTS : draw(o, M_SLOTS));
 	return p;
 }
 
@@ -578,7 +619,7 @@ static unsigned int put_place(struct oracle *o, const struct place *p,
 {
 	out->stream = p->stream;
 	memcpy(out->device, o->device[m_device(p->slot)], 16);
-	if (p->stream % M_SLOTS == (u_int64_t)p->slot % M_SLOTS && chance(o, 50))
+	if (p->stream % M_SLOTS == (u_int64_t)p->slot % M_SLOTS && chance_of(o, 50, 98))
 		return 0;
 	out->slot = p->slot % M_SLOTS;
 	return CAPKM_PLACE_F_SLOT;
@@ -864,7 +905,7 @@ static bool op_buffer_create(struct oracle *o)
 {
 	static const int sizes[] = { 1, 7, 16, 24, 33, 64 };
 	int c = any_client(o), size = sizes[draw(o, ARRAY_SIZE(sizes))], b;
-	bool exported = chance(o, 50), fresh = chance(o, 40);
+	bool exported = chance_of(o, 50, 4), fresh = chance_of(o, 40, 4);
 	int device = any_device(o);
 	struct capkm_buffer_create a = {
 		.bytes = size,
@@ -980,8 +1021,9 @@ static bool op_written(struct oracle *o)
 	note_ranges(note(o, "written", c, 0, 0), NULL, &rs);
 	EXPECT_RC(o, t_call(o->user[c].cl, CAPKM_NR_WRITTEN, &a), 0, "WRITTEN");
 	writer.session = session_of(o, c);
-	writer.tick = tick(o, a.out_sequence, any_bytes(&rs));
-	m_zero_length(&o->m, &rs, M_NONE, &writer, writer.tick);
+	writer.sequence = a.out_sequence;
+	m_zero_length(&o->m, &rs, M_NONE, &writer,
+		      tick(o, a.out_sequence, any_bytes(&rs)));
 	return true;
 }
 
@@ -1067,6 +1109,20 @@ static void escapes(struct oracle *o, int c, const struct place *p, bool ran)
 		else
 			w->maybe = true;
 	}
+}
+
+/* A call of a client that may be fast. */
+static int call_counted(struct oracle *o, int c, unsigned int nr, void *arg,
+			u_int64_t *all, u_int64_t *fast)
+{
+	const u_int64_t before = capkm_test_fast_count();
+	int rc = t_call(o->user[c].cl, nr, arg);
+
+	if (!o->user[c].cl->rpc) {
+		++*all;
+		*fast += capkm_test_fast_count() - before;
+	}
+	return rc;
 }
 
 /* The enter said @e, and the model says that the reads are @v at @first, @at. */
@@ -1157,7 +1213,7 @@ static void entered(struct oracle *o, int s, const struct entering *x,
 	escapes(o, x->client, &x->place, true);
 	m_enter(&o->m, s, a->out_scope, x->client, x->place.slot, x->place.stream,
 		x->window, f, &x->reads, &x->writes,
-		tick(o, a->out_sequence, any_bytes(&x->writes)));
+		tick(o, a->out_sequence, any_bytes(&x->writes) && !is_fast(a->out_scope)));
 }
 
 static bool op_enter(struct oracle *o)
@@ -1178,7 +1234,7 @@ static bool op_enter(struct oracle *o)
 	x.window = recording_on(o, x.client, x.place.slot);
 	if (x.window != M_NONE && o->m.window[x.window].keys_n > M_KEYS / 2)
 		return false;
-	x.poison = chance(o, 15);
+	x.poison = chance_of(o, 15, 2);
 	x.reads = any_ranges(o, x.client, 3);
 	x.writes = any_ranges(o, x.client, 3);
 	to_claims(o, &x.reads, r);
@@ -1189,7 +1245,8 @@ static bool op_enter(struct oracle *o)
 		  (x.poison ? CAPKM_SCOPE_ENTER_F_POISON : 0);
 	note_ranges(note(o, x.poison ? "enters poisoned" : "enters", x.client, 0,
 			 shown_place(&x.place)), &x.reads, &x.writes);
-	rc = t_call(o->user[x.client].cl, CAPKM_NR_SCOPE_ENTER, &a);
+	rc = call_counted(o, x.client, CAPKM_NR_SCOPE_ENTER, &a, &o->count.enters,
+			  &o->count.fast_enters);
 	device = &o->m.client[x.client].device[m_device(x.place.slot)];
 	device->maybe = true;
 	if (held_slot(o, x.client, x.place.slot)) {
@@ -1215,10 +1272,24 @@ static bool op_enter(struct oracle *o)
 	return true;
 }
 
+/* That of an exit is after all on its slot, and on its buffers. */
+static void check_sequence(struct oracle *o, const struct m_scope *scope, u_int64_t sequence)
+{
+	u_int64_t last = o->m.client[scope->client].slot[scope->slot].sequence;
+	bool own = !(sequence % CAPKM_SEQUENCE_STEP);
+
+	for (int i = 0; i < scope->writes.n; i++)
+		if (o->m.buffer[scope->writes.r[i].buffer].written > last)
+			last = o->m.buffer[scope->writes.r[i].buffer].written;
+	if ((!own && !is_fast(scope->id)) || (any_bytes(&scope->writes) && sequence <= last))
+		mismatch(o, M_NONE, M_NONE, "SCOPE_EXIT of %" PRIx64 " at %" PRIu64 ", after %"
+			 PRIu64, scope->id, sequence, last);
+}
+
 static bool op_exit(struct oracle *o)
 {
 	int s = ANY(o, o->m.scope, true), f;
-	bool failed = chance(o, 25), complete = chance(o, 50), any;
+	bool failed = chance_of(o, 25, 1), complete = chance(o, 50), any;
 	struct capkm_scope_exit a = { 0 };
 	struct m_scope *scope;
 
@@ -1245,7 +1316,10 @@ static bool op_exit(struct oracle *o)
 		mismatch(o, M_NONE, M_NONE, "SCOPE_EXIT: failure %llu", a.out_failure);
 	if (any && f != M_NONE)
 		is_failure(o, f, a.out_failure, "SCOPE_EXIT");
-	m_exit(&o->m, s, f, complete, tick(o, a.out_sequence, any));
+	check_sequence(o, scope, a.out_sequence);
+	m_exit(&o->m, s, f, complete,
+	       tick(o, a.out_sequence, any && !(a.out_sequence % CAPKM_SEQUENCE_STEP)),
+	       a.out_sequence);
 	return true;
 }
 
@@ -1263,7 +1337,7 @@ static int first_unconfirmed(const struct oracle *o, const struct m_range *r, bo
 static int first_stale(const struct oracle *o, const struct m_range *r, u_int64_t since)
 {
 	for (int i = r->start; i < r->end; i++)
-		if (o->m.buffer[r->buffer].byte[i].writer.tick <= since)
+		if (o->m.buffer[r->buffer].byte[i].writer.sequence <= since)
 			return i;
 	return M_NONE;
 }
@@ -1364,9 +1438,32 @@ static void check_taint(struct oracle *o, struct checking *x,
 /* A sequence of one of the last ticks. */
 static uint64_t a_while_ago(struct oracle *o, uint64_t ticks)
 {
-	const uint64_t all = o->m.now / CAPKM_SEQUENCE_STEP;
+	const uint64_t all = o->m.sequence / CAPKM_SEQUENCE_STEP;
 
-	return o->m.now - draw(o, all < ticks ? all + 1 : ticks) * CAPKM_SEQUENCE_STEP;
+	return (all - draw(o, all < ticks ? all + 1 : ticks)) * CAPKM_SEQUENCE_STEP;
+}
+
+/*
+ * What differs from calls, and has to: between two of the domain's sequences fast exits
+ * of two slots are in no order. Where that decides, both are there.
+ */
+static void check_order(struct oracle *o, int b)
+{
+	const struct m_buffer *buf = &o->m.buffer[b];
+	int c = buf->shared ? M_NONE : m_sole_client(&o->m, b);
+
+	for (int slot = 0; c != M_NONE && slot < M_PLACES; slot++) {
+		const struct m_slot *s = &o->m.client[c].slot[slot];
+		bool later = m_through_later(&o->m, b, c, slot);
+		bool earlier = m_not_through_earlier(&o->m, b, c, slot);
+
+		o->count.later += later;
+		o->count.earlier += earlier;
+		if ((later || earlier) && s->first / CAPKM_SEQUENCE_STEP !=
+					  buf->written / CAPKM_SEQUENCE_STEP)
+			mismatch(o, b, M_NONE, "slot %d was left at %" PRIu64 ", %s", slot,
+				 s->first, later ? "later" : "earlier");
+	}
 }
 
 static void expect_of_check(struct oracle *o, struct checking *x)
@@ -1383,6 +1480,8 @@ static void expect_of_check(struct oracle *o, struct checking *x)
 		}
 		x->pending[i] = first_unconfirmed(o, r, x->flags & CAPKM_CHECK_F_CONFIRMED);
 		x->pending_n += x->pending[i] != M_NONE;
+		if (x->flags & CAPKM_CHECK_F_CONFIRMED)
+			check_order(o, r->buffer);
 		if (x->flags & CAPKM_CHECK_F_WRITTEN)
 			x->stale[i] = first_stale(o, r, x->since);
 		x->stale_n += x->stale[i] != M_NONE;
@@ -1407,14 +1506,15 @@ static bool op_check(struct oracle *o)
 	x.rs = any_ranges(o, c, M_CLAIMS);
 	to_claims(o, &x.rs, claims);
 	a.claims_len = x.rs.n;
-	if (chance(o, 40))
+	if (chance_of(o, 40, 15))
 		x.flags |= CAPKM_CHECK_F_CONFIRMED;
-	if (chance(o, 30)) {
+	if (chance_of(o, 30, 3)) {
 		x.flags |= CAPKM_CHECK_F_WRITTEN;
 		a.since = x.since = a_while_ago(o, 200);
 	}
 	a.flags = x.flags;
-	rc = t_call(o->user[c].cl, CAPKM_NR_CHECK, &a);
+	rc = call_counted(o, c, CAPKM_NR_CHECK, &a, &o->count.checks,
+			  &o->count.fast_checks);
 	for (int i = x.rs.n - 1; i >= 0 && (x.flags & CAPKM_CHECK_F_WRITTEN); i--) {
 		const struct m_buffer *buf = &o->m.buffer[x.rs.r[i].buffer];
 
@@ -2141,7 +2241,8 @@ static bool op_replay_end(struct oracle *o)
 			 a.out_failure);
 	if (any && f != M_NONE)
 		is_failure(o, f, a.out_failure, "GRAPH_REPLAY_END");
-	m_replay_end(&o->m, g, f, complete, tick(o, a.out_sequence, any));
+	m_replay_end(&o->m, g, f, complete, tick(o, a.out_sequence, any),
+		     a.out_sequence);
 	return true;
 }
 
@@ -2345,8 +2446,7 @@ static bool op_confirm(struct oracle *o)
 		a.flags = CAPKM_STREAM_CONFIRM_F_DEVICE;
 		a.place.slot = 0;
 		slots = 7ull << m_device(p.slot) * M_SLOTS;
-		a.sequence = chance(o, 60) ? o->m.now :
-			     a_while_ago(o, 60);
+		a.sequence = chance(o, 60) ? sample(o, c) : a_while_ago(o, 60);
 	} else if (chance(o, 60)) {
 		a.sequence = slot->sequence;
 	} else if (slot->sequence) {
@@ -2362,7 +2462,7 @@ static bool op_confirm(struct oracle *o)
 		want = other = -EINVAL;
 	} else if (!(a.flags & CAPKM_STREAM_CONFIRM_F_DEVICE) && chance(o, 5)) {
 		/* Reached by the domain, but not by the slot: not said. */
-		a.sequence = o->m.now;
+		a.sequence = o->m.sequence;
 		other = a.sequence > slot->sequence ? -EINVAL : 0;
 	}
 	/* Another client has seen it, or the client asks itself by its id. */
@@ -2709,7 +2809,18 @@ static void leaves(struct oracle *o, int c)
 {
 	struct user *user = &o->user[c];
 	bool lives = users(o, user->session) > 1;
+	struct capkm_fast_stats stats = CAPKM_OPTS(struct capkm_fast_stats);
 	unsigned int pid = t_pid(user->cl);
+
+	if (!user->cl->rpc && !user->cl->played) {
+		EXPECT_RC(o, capkm_fast_query(user->cl->c, &stats, NULL), 0, "fast_query");
+		if (stats.transitions[CAPKM_FAST_MISSED] || stats.dropped || stats.revoked)
+			mismatch(o, M_NONE, M_NONE, "fast scopes: %" PRIu64 " missed, %"
+				 PRIu64 " dropped, %" PRIu64 " revoked",
+				 stats.transitions[CAPKM_FAST_MISSED], stats.dropped,
+				 stats.revoked);
+		o->count.entered += stats.entered;
+	}
 
 	if (chance(o, 50)) {
 		note(o, user->client ? "is killed" : "is killed, no client", c, 0, lives);
@@ -2835,9 +2946,9 @@ static void check_writers(struct oracle *o, int b, const struct capkm_writer *go
 		while (i < n && got[i].end <= (u_int64_t)at)
 			i++;
 		is = i < n && got[i].start <= (u_int64_t)at;
-		if (is != !!w->tick || (is && (got[i].session != w->session ||
+		if (is != !!w->sequence || (is && (got[i].session != w->session ||
 					       got[i].stream != w->stream ||
-					       got[i].sequence != w->tick)))
+					       got[i].sequence != w->sequence)))
 			mismatch(o, b, at, "BUFFER_QUERY: writer of byte %d: %d session %llu "
 				 "stream %llu at %llu", at, is, is ? got[i].session : 0,
 				 is ? got[i].stream : 0, is ? got[i].sequence : 0);
@@ -3095,19 +3206,27 @@ static void check_all(struct oracle *o)
 
 static const struct {
 	bool (*fn)(struct oracle *o);
-	unsigned int weight;
+	unsigned int weight, when_calm;
 } ops[] = {
-	{ op_enter, 200 }, { op_exit, 190 }, { op_check, 150 }, { op_taint, 20 },
-	{ op_written, 32 }, { op_reset, 20 }, { op_buffer_create, 15 },
-	{ op_buffer_export, 3 }, { op_buffer_open, 15 }, { op_buffer_close, 14 },
-	{ op_prepare, 50 }, { op_begin, 60 }, { op_end, 40 }, { op_take, 8 },
-	{ op_seal, 40 }, { op_refuse, 8 }, { op_abort, 6 }, { op_abandon, 10 },
-	{ op_window_fail, 4 }, { op_record, 20 }, { op_window_join, 20 },
-	{ op_replay_begin, 50 }, { op_replay_end, 50 }, { op_graph_destroy, 6 },
-	{ op_graph_update, 12 }, { op_confirm, 40 }, { op_fault, 3 }, { op_renew, 10 },
-	{ op_device_fault, 1 }, { op_stream_destroy, 3 }, { op_attach, 10 },
-	{ op_pass, 4 }, { op_join, 6 }, { op_leave, 5 }, { op_may, 30 },
+	{ op_enter, 200, 900 }, { op_exit, 190, 1400 }, { op_check, 150, 700 },
+	{ op_taint, 20, 2 }, { op_written, 32, 500 }, { op_reset, 20, 20 },
+	{ op_buffer_create, 15, 40 }, { op_buffer_export, 3, 1 },
+	{ op_buffer_open, 15, 2 }, { op_buffer_close, 14, 24 }, { op_prepare, 50, 1 },
+	{ op_begin, 60, 20 }, { op_end, 40, 20 }, { op_take, 8, 8 },
+	{ op_seal, 40, 30 }, { op_refuse, 8, 8 }, { op_abort, 6, 40 },
+	{ op_abandon, 10, 30 }, { op_window_fail, 4, 1 }, { op_record, 20, 4 },
+	{ op_window_join, 20, 1 }, { op_replay_begin, 50, 6 },
+	{ op_replay_end, 50, 30 }, { op_graph_destroy, 6, 10 },
+	{ op_graph_update, 12, 1 }, { op_confirm, 40, 120 }, { op_fault, 3, 1 },
+	{ op_renew, 10, 60 }, { op_device_fault, 1, 1 }, { op_stream_destroy, 3, 1 },
+	{ op_attach, 10, 1 }, { op_pass, 4, 1 }, { op_join, 6, 1 },
+	{ op_leave, 5, 1 }, { op_may, 30, 10 },
 };
+
+static unsigned int weight(const struct oracle *o, size_t op)
+{
+	return o->calm ? ops[op].when_calm : ops[op].weight;
+}
 
 /* The outcome of everything that is open. */
 static void finish_work(struct oracle *o)
@@ -3144,7 +3263,7 @@ static void finish_slots(struct oracle *o, int c)
 	for (int device = 0; device < M_DEVICES; device++) {
 		struct capkm_context_renew renew = { 0 };
 		struct capkm_stream_confirm confirm = {
-			.flags = CAPKM_STREAM_CONFIRM_F_DEVICE, .sequence = o->m.now,
+			.flags = CAPKM_STREAM_CONFIRM_F_DEVICE, .sequence = sample(o, c),
 		};
 		int rc;
 
@@ -3207,11 +3326,13 @@ static void finish(struct oracle *o)
 			 d.out_unconfirmed, d.out_faulted, d.out_buffers);
 }
 
-static void start(struct oracle *o, u_int64_t seed, int processes, u_int64_t domain)
+static void start(struct oracle *o, u_int64_t seed, int processes, u_int64_t domain,
+		  bool calm)
 {
 	static u_int64_t devices;
 
 	memset(o, 0, sizeof(*o));
+	o->calm = calm;
 	running = o;
 	signal(SIGABRT, on_abort);
 	o->seed = seed;
@@ -3246,21 +3367,21 @@ static void all_leave(struct oracle *o)
 
 /* @domain: where others work as well, or 0 for a new one. */
 static void run(struct oracle *o, u_int64_t seed, u_int64_t steps, int processes,
-		u_int64_t domain)
+		u_int64_t domain, bool calm)
 {
 	unsigned int all = 0;
 
-	start(o, seed, processes, domain);
+	start(o, seed, processes, domain, calm);
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		all += ops[i].weight;
+		all += weight(o, i);
 	op_attach(o);
 	for (o->m.step = 1; o->m.step <= steps; o->m.step++) {
 		int n, i;
 
 		do {
 			n = draw(o, all);
-			for (i = 0; n >= (int)ops[i].weight; i++)
-				n -= ops[i].weight;
+			for (i = 0; n >= (int)weight(o, i); i++)
+				n -= weight(o, i);
 		} while (!ops[i].fn(o));
 		ask_windows(o);
 		sweep(o);
@@ -3324,7 +3445,66 @@ TEST_F_TIMEOUT(oracle, everything, 3000)
 	/* Real processes are slow in the machine: some runs have them. */
 	for (u_int64_t done = 0; done < ops; done += RUN, seed++)
 		run(self->o, seed, ops - done < RUN ? ops - done : RUN,
-		    t_embedded() ? 40 : !(seed % 4) ? 12 : 0, 0);
+		    t_embedded() ? 40 : !(seed % 4) ? 12 : 0, 0, false);
+	t_no_leaks();
+}
+
+FIXTURE(calm)
+{
+	struct oracle *o;
+};
+
+FIXTURE_VARIANT(calm)
+{
+	const char *fast;
+	unsigned int least;	/* percent of enters and of checks that are fast */
+};
+
+FIXTURE_VARIANT_ADD(calm, on) { .fast = "on", .least = 34 };
+FIXTURE_VARIANT_ADD(calm, off) { .fast = "off" };
+FIXTURE_VARIANT_ADD(calm, random) { .fast = "random", .least = 10 };
+
+FIXTURE_SETUP(calm)
+{
+	self->o = calloc(1, sizeof(*self->o));
+}
+
+FIXTURE_TEARDOWN(calm)
+{
+	free(self->o);
+}
+
+/* The same rules where the fast path may be: with it, without it, and now and then. */
+TEST_F_TIMEOUT(calm, everything, 3000)
+{
+	u_int64_t ops = t_param("CAPKM_TEST_OPS", 120000, 20000);
+	u_int64_t seed = t_param("CAPKM_TEST_SEED", 1, 1);
+	u_int64_t enters = 0, checks = 0, fast_enters = 0, fast_checks = 0, entered = 0;
+	u_int64_t later = 0, earlier = 0;
+
+	if (getenv("CAPKM_TEST_SUBMIT"))
+		SKIP(return, "a SUBMIT is a call");
+	ASSERT_EQ(0, setenv("CAPKM_TEST_FAST", variant->fast, 1));
+	for (u_int64_t done = 0; done < ops; done += RUN, seed++) {
+		run(self->o, seed, ops - done < RUN ? ops - done : RUN,
+		    t_embedded() || seed % 4 ? 0 : 4, 0, true);
+		enters += self->o->count.enters;
+		checks += self->o->count.checks;
+		fast_enters += self->o->count.fast_enters;
+		fast_checks += self->o->count.fast_checks;
+		entered += self->o->count.entered;
+		later += self->o->count.later;
+		earlier += self->o->count.earlier;
+	}
+	TH_LOG("%" PRIu64 " of %" PRIu64 " enters and %" PRIu64 " of %" PRIu64 " checks are "
+	       "fast; of work on another slot, %" PRIu64 " times what came later and %" PRIu64
+	       " times what came earlier counted for the other", fast_enters, enters,
+	       fast_checks, checks, later, earlier);
+	ASSERT_LE(variant->least * enters, 100 * fast_enters);
+	ASSERT_LE(variant->least * checks, 100 * fast_checks);
+	if (!variant->least)
+		ASSERT_EQ(0, fast_enters + fast_checks + later + earlier);
+	ASSERT_EQ(fast_enters, entered);
 	t_no_leaks();
 }
 
@@ -3339,7 +3519,7 @@ static void *thread(void *arg)
 	struct oracle *o = calloc(1, sizeof(*o));
 	u_int64_t ops = t_param("CAPKM_TEST_OPS", 400000, 50000) / 20;
 
-	run(o, t->seed, ops, 0, t->domain);
+	run(o, t->seed, ops, 0, t->domain, t->seed % 2);
 	free(o);
 	return NULL;
 }
