@@ -166,6 +166,8 @@ TEST_F(fast, open_scope)
 	warm_up(self);
 	s = enter_fast(self);
 	ASSERT_EQ(1, t_slot(self->a, capkm_stream_current()).out_scopes);
+	ASSERT_EQ(1, t_domain_query(self->a).out_scopes);
+	ASSERT_EQ(1, t_domain_query(self->b).out_scopes);
 	ASSERT_EQ(0, stats_of(self->a).migrated);
 	ASSERT_EQ(CAPKM_TAINTED, check(self, self->x[1], &r));
 	ASSERT_EQ(CAPKM_KIND_IN_PROGRESS, r.kind);
@@ -174,9 +176,11 @@ TEST_F(fast, open_scope)
 	/* It is an ordinary one now, over all its buffers. */
 	ASSERT_EQ(1, stats_of(self->a).migrated);
 	ASSERT_EQ(1, t_slot(self->a, capkm_stream_current()).out_scopes);
+	ASSERT_EQ(1, t_domain_query(self->b).out_scopes);
 	all_are(self, CAPKM_TAINTED, CAPKM_KIND_IN_PROGRESS);
 	leave(self, &s);
 	ASSERT_EQ(0, t_slot(self->a, capkm_stream_current()).out_scopes);
+	ASSERT_EQ(0, t_domain_query(self->b).out_scopes);
 	all_are(self, CAPKM_CLEAN, 0);
 	s = enter_fast(self);
 	leave(self, &s);

@@ -572,6 +572,17 @@ int ck_op_domain_attach(struct call *c)
 	return attach_once(c, false);
 }
 
+/* Also those that no call has told of. */
+static u64 open_scopes(const struct domain *d)
+{
+	u64 n = d->scopes.count;
+	const struct link *l;
+
+	link_for_each(l, &d->sessions)
+		n += ck_fast_open(link_entry(l, struct capkm_session, sib), NULL);
+	return n;
+}
+
 void ck_domain_fill(struct domain *d, const struct capkm_session *s,
 		    const struct capkm_caller *who,
 		    struct capkm_domain_query *q)
@@ -588,7 +599,7 @@ void ck_domain_fill(struct domain *d, const struct capkm_session *s,
 	q->out_sequence = d->sequence;
 	q->out_buffers = d->buffers.count;
 	q->out_streams = d->streams.count;
-	q->out_scopes = d->scopes.count;
+	q->out_scopes = open_scopes(d);
 	q->out_windows = d->windows.count;
 	q->out_orphans = d->orphans;
 	q->out_graphs = d->graphs.count;
@@ -616,7 +627,6 @@ int ck_op_domain_query(struct call *c)
 
 	ck_domain_fill(c->domain, c->session, c->who, a);
 	a->out_sequence = ck_sample(c->domain, ck_fast_last(c->session));
-	a->out_scopes += ck_fast_open(c->session, NULL);
 	a->out_limits = ck_limits_fill(c->domain->limit, &c->array[0]);
 	return 0;
 }
