@@ -11,6 +11,12 @@ void capkm_test_die(struct capkm *c, uint32_t pid)
 		capkm_embedded_die(c->state, pid);
 }
 
+void *capkm_test_table(struct capkm *c)
+{
+	return c->transport->map ? c->transport->map(c->state, CAPKM_MAP_TABLE,
+						     CAPKM_TABLE_BYTES, true) : NULL;
+}
+
 static uint64_t ranges(const struct capkm_claim **out, uint64_t uptr)
 {
 	*out = (const void *)(uintptr_t)uptr;

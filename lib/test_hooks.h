@@ -34,6 +34,9 @@ int capkm_test_call(struct capkm *c, unsigned int nr, void *arg);
 /* Of those of this thread, how many were answered by the fast path. */
 uint64_t capkm_test_fast_count(void);
 
+/* The scope table of a session that has one, to be written at will; or NULL. */
+void *capkm_test_table(struct capkm *c);
+
 /*
  * Other processes, played: the calling thread calls embedded handles, and opens
  * them, as process @pid, until it says 0.
