@@ -257,7 +257,7 @@ static bool is_current(const struct fast *f, const struct copy *c,
 
 	for (i = 0; i < c->claims; i++) {
 		ck_session_range(f->session, &c->claim[i], &t);
-		if (t.buffer != left && !status_of(t.buffer)->word)
+		if (t.buffer != left && !t.buffer->has_word)
 			return false;
 	}
 	return true;
@@ -265,11 +265,10 @@ static bool is_current(const struct fast *f, const struct copy *c,
 
 static void put_off(struct buffer *b, u32 why)
 {
-	struct capkm_status_buffer *status = status_of(b);
-
-	if (status->word)
+	if (b->has_word)
 		count(&b->fast->page->transitions[why]);
-	host_store(&status->word, 0);
+	b->has_word = false;
+	host_store(&status_of(b)->word, 0);
 	if (link_empty(&b->fast_left))
 		link_add_tail(&b->fast_left, &b->domain->fast_left);
 }
@@ -300,6 +299,7 @@ static void migrate(struct fast *f, u32 n, const struct copy *c)
 	for (i = 0; i < c->claims; i++) {
 		ck_session_range(f->session, &c->claim[i], &t);
 		put_off(t.buffer, CAPKM_FAST_BESIDE);
+		fold_buffer(t.buffer);
 		ck_taint_open(&t, s, &s->stock);
 		ck_buffer_touch(t.buffer);
 	}
@@ -358,15 +358,12 @@ static void look(struct buffer *b)
 		settle(b->fast, n - 1, b);
 }
 
-void ck_fast_leave(struct buffer *b, u32 why)
+/* What was stamped later than this is of scopes that are ordinary ones now. */
+void ck_fast_take_back(struct buffer *b, u32 why)
 {
-	if (!b->fast)
-		return;
-	if (status_of(b)->word) {
-		put_off(b, why);
-		host_mb();	/* pairs with publish() in lib/fast.c */
-		look(b);
-	}
+	put_off(b, why);
+	host_mb();	/* pairs with publish() in lib/fast.c */
+	look(b);
 	fold_buffer(b);
 }
 
@@ -447,9 +444,10 @@ static bool may_go_on(const struct fast *f)
 void ck_fast_back(struct buffer *b)
 {
 	link_del(&b->fast_left);
-	if (b->fast && may_be_fast(b))
-		host_store_release(&status_of(b)->word,
-				   capkm_fast_word(b->node.id));
+	if (!b->fast || !may_be_fast(b))
+		return;
+	b->has_word = true;
+	host_store_release(&status_of(b)->word, capkm_fast_word(b->node.id));
 }
 
 /* Buffers that one call puts back; the next ones take the rest. */

@@ -232,6 +232,7 @@ struct buffer {
 	u64 fast_dirty;		/* the same, of fast scopes that we know of */
 	struct fast *fast;	/* it has an index there, or NULL */
 	struct link fast_left;	/* domain->fast_left: its word was taken back */
+	bool has_word;		/* programs may rely on its word there */
 	/*
 	 * To taint all of it when nothing can be bought. A private buffer has
 	 * them, or FAILED claims that will become them again.
@@ -714,7 +715,12 @@ static inline u64 ck_tick(struct domain *d)
  * Before anybody looks at the buffer, or changes it: what was promised of it is taken
  * back, and what fast scopes did to it is known. @why: enum capkm_fast_transition.
  */
-void ck_fast_leave(struct buffer *b, u32 why);
+void ck_fast_take_back(struct buffer *b, u32 why);
+static inline void ck_fast_leave(struct buffer *b, u32 why)
+{
+	if (b->has_word)
+		ck_fast_take_back(b, why);
+}
 /* The same of all scopes of the session; none can enter until the call ends, or for good. */
 void ck_fast_stop(struct capkm_session *s, u32 why);
 void ck_fast_end(struct capkm_session *s, u32 why);
