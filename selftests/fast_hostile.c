@@ -388,35 +388,70 @@ static void disturb(SELF *self, u_int64_t *seed)
 	}
 }
 
+static void go_on(SELF *self, struct oracle *o, u_int64_t *seed, u_int64_t rounds)
+{
+	for (u_int64_t i = 0; i < rounds; i++) {
+		self->round++;
+		disturb(self, seed);
+		honest_step(self, o, seed);
+	}
+}
+
+/* No other client of the domain is alive; that is noticed at once, or soon. */
+static void is_alone(SELF *self)
+{
+	for (int left = 10000; t_domain_query(self->good).out_clients != 1; usleep(1000))
+		if (!left--)
+			t_die("nobody has noticed the end");
+}
+
 TEST_F_TIMEOUT(fast_hostile, garbage, 300)
 {
 	const u_int64_t rounds = t_param("CAPKM_TEST_HOSTILE", 100000, 20000);
 	u_int64_t seed = 88172645463325252ull;
 	struct oracle o = { 0 };
+	struct capkm_fast_stats bad;
+	struct cl *second;
 	pthread_t thread;
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, write_garbage, self));
-	for (u_int64_t i = 0; i < rounds; i++) {
-		self->round++;
-		disturb(self, &seed);
-		honest_step(self, &o, &seed);
-	}
-	self->stop = 1;
-	ASSERT_EQ(0, pthread_join(thread, NULL));
+	go_on(self, &o, &seed, rounds);
+	bad = stats_of(self->bad);
 	TH_LOG("%lu words written; %llu scopes migrated, %llu revoked, %llu dropped",
-	       (unsigned long)self->written, (unsigned long long)stats_of(self->bad).migrated,
-	       (unsigned long long)stats_of(self->bad).revoked,
-	       (unsigned long long)stats_of(self->bad).dropped);
+	       (unsigned long)self->written, (unsigned long long)bad.migrated,
+	       (unsigned long long)bad.revoked, (unsigned long long)bad.dropped);
 	ASSERT_LT(1000, self->written);
-	ASSERT_LT(0, stats_of(self->bad).dropped);
-	ASSERT_LT(0, stats_of(self->bad).revoked);
-	ASSERT_LT(0, stats_of(self->bad).migrated);
+	ASSERT_LT(0, bad.dropped);
+	ASSERT_LT(0, bad.revoked);
+	ASSERT_LT(0, bad.migrated);
+	/* A second client joins while it goes on; from then on nothing of it is looked at. */
+	second = t_second(self->bad);
+	ASSERT_EQ(0, t_try_join_session(second));
+	bad = stats_of(self->bad);
+	ASSERT_EQ(1, bad.transitions[CAPKM_FAST_JOINED]);
+	go_on(self, &o, &seed, 100);
+	ASSERT_EQ(bad.migrated, stats_of(self->bad).migrated);
+	ASSERT_EQ(0, stats_of(self->bad).transitions[CAPKM_FAST_MISSED]);
+	t_close(second);
+	/* It ends while it writes, where a mapping outlives that. */
+	if (t_embedded()) {
+		self->stop = 1;
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		t_close(self->bad);
+	} else {
+		t_close(self->bad);
+		is_alone(self);
+		self->stop = 1;
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		munmap(self->entry, CAPKM_TABLE_BYTES);
+	}
+	self->bad = NULL;
+	is_alone(self);
 	/* The honest one never noticed. */
 	ASSERT_LT(0, stats_of(self->good).entered);
 	ASSERT_EQ(0, stats_of(self->good).dropped);
 	ASSERT_EQ(0, stats_of(self->good).revoked);
 	ASSERT_EQ(0, stats_of(self->good).transitions[CAPKM_FAST_MISSED]);
-	ASSERT_EQ(0, stats_of(self->bad).transitions[CAPKM_FAST_MISSED]);
 	if (o.open)
 		honest_leave(self, &o, false);
 	agrees(self, &o);
@@ -425,11 +460,7 @@ TEST_F_TIMEOUT(fast_hostile, garbage, 300)
 
 		ASSERT_EQ(0, capkm_written(self->good->c, &c, 1, NULL));
 	}
-	/* Nothing is left of the other one when it goes, which a mapping would keep. */
-	if (!t_embedded())
-		munmap(self->entry, CAPKM_TABLE_BYTES);
-	t_close(self->bad);
-	self->bad = NULL;
+	/* Nothing is left of the other one. */
 	ASSERT_EQ(1, t_domain_query(self->good).out_sessions);
 	ASSERT_EQ(0, t_domain_query(self->good).out_scopes);
 	ASSERT_EQ(0, t_domain_query(self->good).out_claims);
