@@ -101,6 +101,16 @@ static void give_back(struct fast *f, const struct seat *s)
 	pthread_mutex_unlock(&f->lock);
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&all_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&all_lock);
+}
+
 static void leave_seat(struct seat *s)
 {
 	struct fast *f;
@@ -108,7 +118,8 @@ static void leave_seat(struct seat *s)
 	pthread_mutex_lock(&all_lock);
 	for (f = all; f && f->serial != s->serial; f = f->next)
 		;
-	if (f)
+	/* What a child has of its parent's may be locked for ever. */
+	if (f && capkm_is_generation(f->generation))
 		give_back(f, s);
 	pthread_mutex_unlock(&all_lock);
 	free(s);
@@ -127,7 +138,8 @@ static void leave_seats(void *unused)
 
 static void make_key(void)
 {
-	has_key = !pthread_key_create(&at_thread_end, leave_seats);
+	has_key = !pthread_key_create(&at_thread_end, leave_seats) &&
+		  !pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 static bool is_gone(uint64_t serial)
@@ -160,9 +172,6 @@ static struct seat *new_seat(const struct fast *f)
 {
 	struct seat *s;
 
-	pthread_once(&key_once, make_key);
-	if (!has_key)
-		return NULL;
 	forget_seats();
 	s = calloc(1, sizeof(*s));
 	/* Any value will do: it makes the thread come by when it ends. */
@@ -323,7 +332,8 @@ static inline bool is_place(const struct place *p, const struct fast *f,
 }
 
 /* The next work there need not ask where that is. */
-static void learn_place(struct capkm *c, struct place *p, const struct capkm_where *w)
+static void learn_place(struct capkm *c, struct seat *seat, struct place *p,
+			const struct capkm_where *w)
 {
 	struct capkm_scope_table arg = {
 		.size = sizeof(arg),
@@ -331,9 +341,15 @@ static void learn_place(struct capkm *c, struct place *p, const struct capkm_whe
 	};
 
 	p->known = false;
-	if (capkm_place(&arg.place, &arg.flags, w, CAPKM_NR_SCOPE_TABLE, NULL) ||
-	    capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg))
+	if (seat->patience) {
+		seat->patience--;
 		return;
+	}
+	if (capkm_place(&arg.place, &arg.flags, w, CAPKM_NR_SCOPE_TABLE, NULL) ||
+	    capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg)) {
+		seat->patience = PATIENCE;
+		return;
+	}
 	p->key = arg.place;
 	p->flags = w->flags;
 	p->streams = arg.out_streams;
@@ -570,8 +586,9 @@ static INLINE bool enter(struct capkm *c, const struct capkm_where *where,
 	stream = w->stream ? w->stream : stream_here();
 	place = place_of(seat, w, stream);
 	if (!is_place(place, f, w, stream)) {
-		learn_place(c, place, w);
-		return false;
+		learn_place(c, seat, place, w);
+		if (!place->known)
+			return false;
 	}
 	if (!free_entry(c, f, seat, &n))
 		return false;
@@ -816,7 +833,7 @@ bool capkm_fast_state(struct capkm *c, const struct capkm_where *where, uint32_t
 		return false;
 	p = place_of(seat, w, stream);
 	if (!is_place(p, f, w, stream))
-		learn_place(c, p, w);
+		learn_place(c, seat, p, w);
 	if (!p->known || load(&f->domain->destroyed))
 		return false;
 	*state = load(&f->status->slot[p->number].state);
@@ -879,6 +896,9 @@ int capkm_fast_open(struct capkm *c)
 	int rc;
 
 	if (!c->transport->map || never || atomic_exchange(&c->fast_asked, true))
+		return 0;
+	pthread_once(&key_once, make_key);
+	if (!has_key)
 		return 0;
 	f = calloc(1, sizeof(*f));
 	if (!f) {

@@ -99,6 +99,8 @@ struct failure *ck_device_failed(const struct client_device *dev, u64 epoch)
 
 void ck_slot_dirtied(struct slot *slot, u64 tick)
 {
+	if (!slot->since)
+		ck_fast_fold_slot(slot);
 	if (!slot->since) {
 		slot->since = tick;
 		link_add_tail(&slot->dirty, &slot->client->dirty);

@@ -125,19 +125,35 @@ static void fold_slot(struct fast *f, u32 n)
 		return;
 	slot->fast = last;
 	slot->sequence = max(slot->sequence, last);
+	/* What is left on a device that has faulted has failed with it. */
+	if (!slot->device->latent) {
+		slot->settled = max(slot->settled, last);
+		return;
+	}
 	first = past(d, host_load(&t->first));
 	if (first <= slot->settled || first > last)
 		first = slot->settled + 1;
 	ck_slot_dirtied_since(slot, first, last);
 }
 
+/* While it is off nothing is left that was not there when it went off. */
 void ck_fast_fold(struct capkm_session *s)
 {
 	u32 i;
 
-	if (s->fast && !s->fast->over)
+	if (s->fast && s->fast->on)
 		for (i = 0; i < s->fast->slots_n; i++)
 			fold_slot(s->fast, i);
+}
+
+void ck_fast_fold_slot(struct slot *slot)
+{
+	struct fast *f = slot->client->session->fast;
+
+	if (!slot->status || !f->on)
+		return;
+	host_mb();	/* pairs with stamp() in lib/fast.c */
+	fold_slot(f, slot->status - f->page->slot);
 }
 
 static void fold_buffer(struct buffer *b)
@@ -396,9 +412,9 @@ void ck_fast_stop(struct capkm_session *s, u32 why)
 		host_mb();	/* pairs with publish() in lib/fast.c */
 		for (i = 0; i < f->entries_n; i++)
 			settle(f, i, NULL);
+		ck_fast_fold(s);
 		f->on = false;
 	}
-	ck_fast_fold(s);
 }
 
 /* The words stay until somebody names their buffers: with the mode off they are none. */
@@ -411,6 +427,7 @@ void ck_fast_end(struct capkm_session *s, u32 why)
 		return;
 	ck_fast_stop(s, why);
 	f->over = true;
+	f->slots_n = 0;		/* they go with their client */
 	for (i = 0; i < f->entries_n; i++) {
 		s->domain->paid -= f->entry[i].full ? CAPKM_FAST_CLAIMS : 0;
 		f->entry[i].full = false;
@@ -483,6 +500,7 @@ bool ck_fast_fill(struct capkm_session *s, u64 buffer)
 void ck_fast_add(struct capkm_session *s, struct buffer *b)
 {
 	struct capkm_status_buffer *status;
+	struct capkm_table_buffer *table;
 	struct fast *f = s->fast;
 
 	if (!f || f->over || b->shared || b->fresh ||
@@ -493,6 +511,9 @@ void ck_fast_add(struct capkm_session *s, struct buffer *b)
 	if (!status || status->bytes)
 		return;
 	b->fast = f;
+	/* What was left to the last buffer of the index is nothing to this one. */
+	table = table_of(b);
+	b->fast_dirty = table ? past(b->domain, host_load(&table->dirty)) : 0;
 	status->word = 0;
 	host_store(&status->bytes, b->size);
 	ck_fast_changed(b);
@@ -540,7 +561,7 @@ static int provide(struct call *c)
 	struct capkm_session *s = c->session;
 	struct fast *f;
 
-	if (s->shared)
+	if (s->shared || (s->fast && s->fast->over))
 		return -EOPNOTSUPP;
 	if (s->fast)
 		return 0;

@@ -726,6 +726,8 @@ void ck_fast_stop(struct capkm_session *s, u32 why);
 void ck_fast_end(struct capkm_session *s, u32 why);
 /* What fast scopes have left unconfirmed on the slots of the session is known. */
 void ck_fast_fold(struct capkm_session *s);
+/* The same of one, once a tick is out: what is not known then is later. */
+void ck_fast_fold_slot(struct slot *slot);
 /* Something of the buffer has changed that may have kept it from being fast. */
 void ck_fast_changed(struct buffer *b);
 /* Whoever only looked is done; if it may be fast, it is. */

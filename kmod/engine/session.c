@@ -299,14 +299,15 @@ static int share_all(struct call *c)
 	struct need need;
 	int err;
 
-	ck_fast_end(s, CAPKM_FAST_JOINED);
 	do {
+		ck_fast_stop(s, CAPKM_FAST_JOINED);
 		err = share_need(c, first, &need);
 		if (!err)
 			err = ck_call_buy(c, &need);
 	} while (err == 1);
 	if (err)
 		return err;
+	ck_fast_end(s, CAPKM_FAST_JOINED);
 	ck_tick(c->domain);
 	for (node = ck_id_first(&s->holds); node; node = ck_id_next(node)) {
 		ck_share(container_of(node, struct hold, node)->buffer, first,

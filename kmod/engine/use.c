@@ -18,6 +18,8 @@ struct use *ck_use_get(struct id_map *uses, struct buffer *b,
 
 	if (use)
 		return use;
+	/* An input may have got its word back since the scope was entered. */
+	ck_fast_leave(b, CAPKM_FAST_NAMED);
 	use = ck_stock_take(from, STOCK_USE);
 	use->node.id = b->node.id;
 	use->buffer = b;

@@ -2709,7 +2709,8 @@ struct capkm_submit {
  * the table is the client's own and is trusted by nobody: garbage there can harm its own
  * scopes only.
  *
- * None of them is inherited over fork().
+ * None of them is inherited over fork(), unless the program undoes that (MADV_DOFORK), to
+ * its own harm.
  */
 #define CAPKM_MAP_DOMAIN	0ULL
 #define CAPKM_MAP_STATUS	(1ULL << 30)
