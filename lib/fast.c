@@ -53,7 +53,8 @@ struct place {
 };
 
 struct seat {
-	struct seat *next;
+	struct seat *next;		/* of the same thread */
+	struct seat *after, **before;	/* of all threads; of all_lock */
 	uint64_t serial;		/* of its struct fast, which may have gone */
 	uint32_t entries_n;
 	uint32_t entry[SEAT_ENTRIES];
@@ -63,6 +64,7 @@ struct seat {
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fast *all;		/* of all_lock */
+static struct seat *all_seats;		/* the same: a child has them, but not their threads */
 static uint64_t serials;		/* the same */
 
 static pthread_key_t at_thread_end;
@@ -111,6 +113,26 @@ static void after_fork(void)
 	pthread_mutex_unlock(&all_lock);
 }
 
+static void list_seat(struct seat *s)
+{
+	pthread_mutex_lock(&all_lock);
+	s->after = all_seats;
+	s->before = &all_seats;
+	if (s->after)
+		s->after->before = &s->after;
+	all_seats = s;
+	pthread_mutex_unlock(&all_lock);
+}
+
+/* With all_lock. */
+static void free_seat(struct seat *s)
+{
+	*s->before = s->after;
+	if (s->after)
+		s->after->before = s->before;
+	free(s);
+}
+
 static void leave_seat(struct seat *s)
 {
 	struct fast *f;
@@ -121,8 +143,8 @@ static void leave_seat(struct seat *s)
 	/* What a child has of its parent's may be locked for ever. */
 	if (f && capkm_is_generation(f->generation))
 		give_back(f, s);
+	free_seat(s);
 	pthread_mutex_unlock(&all_lock);
-	free(s);
 }
 
 static void leave_seats(void *unused)
@@ -142,14 +164,20 @@ static void make_key(void)
 		  !pthread_atfork(before_fork, after_fork, after_fork);
 }
 
+/* A library that is taken out of a process must not be called at the end of a thread. */
+static __attribute__((destructor)) void delete_key(void)
+{
+	if (has_key)
+		pthread_key_delete(at_thread_end);
+}
+
+/* With all_lock. */
 static bool is_gone(uint64_t serial)
 {
 	struct fast *f;
 
-	pthread_mutex_lock(&all_lock);
 	for (f = all; f && f->serial != serial; f = f->next)
 		;
-	pthread_mutex_unlock(&all_lock);
 	return !f;
 }
 
@@ -158,14 +186,16 @@ static void forget_seats(void)
 {
 	struct seat **at = &seats, *s;
 
+	pthread_mutex_lock(&all_lock);
 	while ((s = *at)) {
 		if (is_gone(s->serial)) {
 			*at = s->next;
-			free(s);
+			free_seat(s);
 		} else {
 			at = &s->next;
 		}
 	}
+	pthread_mutex_unlock(&all_lock);
 }
 
 static struct seat *new_seat(const struct fast *f)
@@ -182,6 +212,7 @@ static struct seat *new_seat(const struct fast *f)
 	s->serial = f->serial;
 	s->next = seats;
 	seats = s;
+	list_seat(s);
 	return s;
 }
 
@@ -331,6 +362,12 @@ static inline bool is_place(const struct place *p, const struct fast *f,
 	       a[0] == b[0] && a[1] == b[1];
 }
 
+/* The caller's mistake, which the call that follows will say. */
+static bool is_mistake(int rc)
+{
+	return rc == -ENOENT || rc == -EPERM || rc == -EINVAL;
+}
+
 /* The next work there need not ask where that is. */
 static void learn_place(struct capkm *c, struct seat *seat, struct place *p,
 			const struct capkm_where *w)
@@ -339,15 +376,18 @@ static void learn_place(struct capkm *c, struct seat *seat, struct place *p,
 		.size = sizeof(arg),
 		.flags = CAPKM_SCOPE_TABLE_F_SLOT,
 	};
+	int rc;
 
 	p->known = false;
 	if (seat->patience) {
 		seat->patience--;
 		return;
 	}
-	if (capkm_place(&arg.place, &arg.flags, w, CAPKM_NR_SCOPE_TABLE, NULL) ||
-	    capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg)) {
-		seat->patience = PATIENCE;
+	rc = capkm_place(&arg.place, &arg.flags, w, CAPKM_NR_SCOPE_TABLE, NULL);
+	if (!rc)
+		rc = capkm_call(c, CAPKM_NR_SCOPE_TABLE, &arg);
+	if (rc) {
+		seat->patience = is_mistake(rc) ? 0 : PATIENCE;
 		return;
 	}
 	p->key = arg.place;

@@ -16,6 +16,7 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #define BYTES 100
@@ -638,23 +639,24 @@ TEST_F(process, c81_library_in_a_forked_child)
 	fflush(NULL);
 	pid = fork();
 	ASSERT_GE(pid, 0);
+	/* What it inherits of an embedded engine stays where it is: no look for leaks. */
 	if (!pid) {
 		struct capkm_domain_query d = { .size = sizeof(d) };
 		struct capkm_scope_exit e = { .size = sizeof(e), .scope = scope };
 		struct capkm *own;
 
 		if (capkm_call(self->a->c, CAPKM_NR_DOMAIN_QUERY, &d) != -ECANCELED)
-			_exit(1);
+			syscall(SYS_exit_group, 1);
 		if (capkm_call(self->a->c, CAPKM_NR_SCOPE_EXIT, &e) != -ECANCELED)
-			_exit(2);
+			syscall(SYS_exit_group, 2);
 		capkm_close(self->a->c);
 		if (capkm_open(t_transport(), NULL, &own, NULL))
-			_exit(3);
+			syscall(SYS_exit_group, 3);
 		if (capkm_domain_open(own, "child", NULL, NULL) ||
 		    capkm_call(own, CAPKM_NR_DOMAIN_QUERY, &d))
-			_exit(4);
+			syscall(SYS_exit_group, 4);
 		capkm_close(own);
-		_exit(0);
+		syscall(SYS_exit_group, 0);
 	}
 	ASSERT_EQ(0, child_status(pid));
 	t_unchanged(self->a, before);
