@@ -123,7 +123,10 @@ static void add_who(struct text *t, const struct capkm_report *r)
 	add_id(t, "stream", r->stream);
 	add_id(t, "window", r->window);
 	add_id(t, "graph", r->graph);
-	add_id(t, "scope", r->scope);
+	if (r->scope & CAPKM_SCOPE_FAST)
+		add_id(t, "fast scope", r->scope & ~CAPKM_SCOPE_FAST);
+	else
+		add_id(t, "scope", r->scope);
 	add_label(t, r->label);
 	capkm_text_add(t, ")");
 }

@@ -312,8 +312,8 @@ static u32 make_text(const struct failure *f, const char *pid, char *text,
 			"torn down: %s%s ended inside a replay of graph %llu on stream %llu",
 			f->who.comm, pid, (unsigned long long)f->graph, stream);
 	return scnprintf(text, size,
-		"torn down: %s%s ended inside scope %llu of stream %llu",
-		f->who.comm, pid, (unsigned long long)f->scope, stream);
+		"torn down: %s%s ended inside " CK_SCOPE_FMT " of stream %llu",
+		f->who.comm, pid, CK_SCOPE_ARG(f->scope), stream);
 }
 
 u32 ck_failure_reason(const struct failure *f, char *text, size_t size)

@@ -747,6 +747,11 @@ void ck_fast_left(struct scope *s);	/* the end of one that was fast, or not */
 /* Open fast scopes; NULL: of all slots. So far entered ones: the program says so. */
 u32 ck_fast_open(const struct capkm_session *s, const struct slot *slot);
 u64 ck_fast_entered(const struct capkm_session *s);
+/* A scope in a text: the bit of a fast one is a word. */
+#define CK_SCOPE_FMT	"%sscope %llu"
+#define CK_SCOPE_ARG(id)						\
+	(id) & CAPKM_SCOPE_FAST ? "fast " : "",				\
+	(unsigned long long)((id) & ~CAPKM_SCOPE_FAST)
 /* A stream of the session is no more. */
 void ck_fast_stream_gone(struct capkm_session *s);
 /* The state of the slot has changed. */
