@@ -207,7 +207,7 @@ TEST_F(confirm, seen)
 }
 
 /* What the slot itself had not confirmed there is said anew, and so they do not pile up. */
-TEST_F(confirm, seen_again)
+TEST_F_TIMEOUT(confirm, seen_again, 120)
 {
 	u_int64_t g = seeing(self->a, CAPKM_WINDOW_SEAL_F_NO_INPUTS,
 			     C({ self->x, 10, 20 }, { self->x, 15, 30 }));
