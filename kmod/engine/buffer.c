@@ -144,8 +144,7 @@ static void hold_drop(struct capkm_session *s, struct hold *h, struct stock *bac
 	ck_id_erase(&s->holds, &h->node);
 	if (s->recent[h->node.id % RECENT] == h)
 		s->recent[h->node.id % RECENT] = NULL;
-	if (h->buffer->fast)
-		ck_fast_forget(h->buffer);
+	ck_fast_forget(h->buffer);
 	h->buffer->holders--;
 	ck_buffer_put(h->buffer, back, keep_reports);
 	host_free(h);

@@ -175,6 +175,7 @@ int ck_op_check(struct call *c)
 	const u32 which = a->flags & (CAPKM_CHECK_F_UNCHANGED |
 				      CAPKM_CHECK_F_WRITTEN);
 	const bool confirmed = a->flags & CAPKM_CHECK_F_CONFIRMED;
+	u64 last;
 	int err;
 
 	if (which ? which & (which - 1) : a->since)
@@ -186,7 +187,8 @@ int ck_op_check(struct call *c)
 		return err;
 	a->out_unconfirmed = 0;
 	a->out_reports = find_faults(c, claims, reports);
-	a->out_sequence = ck_sample(c->domain, touched(c, claims));
+	last = touched(c, claims);
+	a->out_sequence = ck_sample(c->domain, last);
 	a->out_result = CAPKM_CLEAN;
 	if (a->out_reports) {
 		a->out_result = CAPKM_TAINTED;
@@ -204,7 +206,7 @@ int ck_op_check(struct call *c)
 		if (a->out_reports)
 			a->out_result = CAPKM_STALE;
 	} else if ((a->flags & CAPKM_CHECK_F_UNCHANGED) &&
-		 touched(c, claims) > a->since)
+		 last > a->since)
 		a->out_result = CAPKM_CHANGED;
 	return 0;
 }
