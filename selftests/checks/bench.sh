@@ -14,24 +14,7 @@ page=$PWD/Documentation/man/capkm-bench.1
 	echo "no $program; make bench builds it"
 	exit 4
 }
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit
-bad=0
-
-no() {
-	bad=$((bad + 1))
-	echo "not so: $*"
-	sed 's/^/    /' out err
-}
-
-# run STATUS ARGUMENT...
-run() {
-	local want=$1 rc=0
-	shift
-	"$program" "$@" >out 2>err || rc=$?
-	[ "$rc" -eq "$want" ] || no "$*: exit status $want (is $rc)"
-}
+. selftests/program.sh
 
 # wrong STATUS TEXT ARGUMENT...: one line, nothing else, and no file
 wrong() {

@@ -15,24 +15,8 @@ for file in "$program" "$O/selftests-cuda/libcuda.so.1"; do
 		exit 4
 	}
 done
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit
-bad=0
-
-no() {
-	bad=$((bad + 1))
-	echo "not so: $*"
-	sed 's/^/    /' out err
-}
-
-# run STATUS ARGUMENT...
-run() {
-	local want=$1 rc=0
-	shift
-	LD_LIBRARY_PATH=$O/selftests-cuda "$program" "$@" >out 2>err || rc=$?
-	[ "$rc" -eq "$want" ] || no "$*: exit status $want (is $rc)"
-}
+export LD_LIBRARY_PATH=$O/selftests-cuda
+. selftests/program.sh
 
 ldd "$program" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|/lib.*/ld-linux.*)\.so(\.|$)|^/lib.*/ld-linux' >out
 [ ! -s out ] || no 'it needs only libc'

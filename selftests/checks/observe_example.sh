@@ -13,25 +13,8 @@ plan=$PWD/tools/example/observe/plan.json
 	echo "no $program; make observe-example builds it"
 	exit 4
 }
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit
 export CAPKM_DEVICE=embedded:
-bad=0
-
-no() {
-	bad=$((bad + 1))
-	echo "not so: $*"
-	sed 's/^/    /' out err
-}
-
-# run STATUS ARGUMENT...
-run() {
-	local want=$1 rc=0
-	shift
-	"$program" "$@" >out 2>err || rc=$?
-	[ "$rc" -eq "$want" ] || no "$*: exit status $want (is $rc)"
-}
+. selftests/program.sh
 
 has() {
 	grep -Eq -- "$1" out || no "the output has: $1"
