@@ -17,6 +17,10 @@
 #error "capkm needs a 64-bit kernel (32-bit programs are served)"
 #endif
 
+#if !defined(CONFIG_MMU) || !defined(CONFIG_NET)
+#error "capkm needs a kernel with CONFIG_MMU and CONFIG_NET"
+#endif
+
 /*
  * 6.6 (7288dd2fd488) wraps the attributes of a dump in a struct genl_info.
  * To be deleted when 6.1 is no longer supported.
