@@ -193,14 +193,20 @@ static bool has_dkms(void)
 	return !access("/usr/sbin/dkms", X_OK) || !access("/usr/bin/dkms", X_OK);
 }
 
-/* The command that builds it for this kernel, the way it came here; @again: over what is there. */
+/*
+ * The command that builds it for this kernel, the way it came here; @again: over what is there.
+ * (What DKMS has built it installs again, --force or not; it has to be removed.)
+ */
 static char *build(const struct scene *s, bool again)
 {
 	char *dkms = match("/usr/src/capkm-*"), *command;
+	const char *version = dkms ? dkms + strlen("/usr/src/capkm-") : NULL;
 
-	if (dkms && has_dkms())
-		command = format("dkms install %scapkm/%s -k %s", again ? "--force " : "",
-				 dkms + strlen("/usr/src/capkm-"), s->release);
+	if (dkms && has_dkms() && again)
+		command = format("dkms remove capkm/%s -k %s; dkms install capkm/%s -k %s", version,
+				 s->release, version, s->release);
+	else if (dkms && has_dkms())
+		command = format("dkms install capkm/%s -k %s", version, s->release);
 	else
 		command = format("make modules modules_install && depmod  # in capkm's sources");
 	free(dkms);

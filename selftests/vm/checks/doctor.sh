@@ -243,6 +243,11 @@ rm -r "/lib/modules/$(uname -r)/build"
 sed 's/vermagic=[^ ]*/vermagic=5.0.0-old/' "$tmp/capkm.ko" >"$file"
 run 1 capadm doctor
 has 'was built for Linux 5.0.0-old'
+mkdir -p /usr/src/capkm-0.1.0 /usr/sbin
+ln -s /bin/true /usr/sbin/dkms
+run 1 capadm doctor
+has "next: dkms remove capkm/0.1.0 -k $(uname -r); dkms install capkm/0.1.0 -k $(uname -r)\$"
+rm -r /usr/src/capkm-0.1.0 /usr/sbin/dkms
 modprobe capkm 2>/dev/null && no "the kernel does not take it"
 mv "$tmp/capkm.ko" "$file"
 modprobe capkm || no "the module can be loaded again"
