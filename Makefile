@@ -40,7 +40,7 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench check demo vm install modules_install clean
+.PHONY: all help dkms-install modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench check demo vm install modules_install clean
 
 all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench cuda-bench
 
@@ -70,6 +70,7 @@ help:
 	@echo "make vm           a shell beside the module in a virtual machine, or CMD='...'"
 	@echo 'make install      library, headers, capadm, capkm-bench: DESTDIR= prefix= libdir= includedir='
 	@echo 'make modules_install   capkm.ko and its udev rule: DESTDIR='
+	@echo 'make dkms-install   sources of capkm.ko for DKMS, and its udev rule: DESTDIR='
 	@echo 'make clean        remove O'
 	@echo
 	@echo 'O=dir builds in dir instead of ./build; WERROR=1 makes warnings errors;'
@@ -167,9 +168,18 @@ install: lib tools $(O)/bench/capkm-bench
 	$(q)$(MAKE) -C tools/capadm O=$(O)/tools $(dirs) install
 	$(q)$(MAKE) -C tools/bench O=$(O)/bench LIB=$(O)/lib $(dirs) install
 
+udev-rule = install -D -m 644 kmod/60-capkm.rules $(DESTDIR)/usr/lib/udev/rules.d/60-capkm.rules
+
 modules_install: modules
 	$(kbuild) $(if $(DESTDIR),INSTALL_MOD_PATH='$(DESTDIR)') INSTALL_MOD_DIR=extra modules_install
-	install -D -m 644 kmod/60-capkm.rules $(DESTDIR)/usr/lib/udev/rules.d/60-capkm.rules
+	$(udev-rule)
+
+# No more than dkms.conf and Kbuild need.
+dkms-install:
+	for f in Kbuild VERSION dkms.conf $$(find include/uapi kmod -name '*.[ch]'); do \
+		install -D -m 644 $$f $(DESTDIR)/usr/src/capkm-$(CAPKM_VERSION)/$$f || exit; \
+	done
+	$(udev-rule)
 
 clean:
 	rm -rf $(O)
