@@ -2276,7 +2276,7 @@ static void every_allocation(struct __test_metadata *_metadata, SELF *self, bool
 			TH_LOG("allocation %" PRIu64, n);
 		}
 	} while (!p.over);
-	ASSERT_LT(20, n);
+	ASSERT_LT(10, n);
 	h_create(&self->x, self->a, NULL);
 }
 

@@ -94,7 +94,7 @@ static int get_array(struct frame *f, int i)
 	struct array *array = &f->call.array[i];
 	u64 addr = *ck_frame_u64(f, desc->ptr);
 	u32 len = *ck_frame_u32(f, desc->len);
-	size_t bytes;
+	size_t bytes, looked_up;
 
 	array->data = f->call.arg;	/* nobody looks at it */
 	array->len = 0;
@@ -110,12 +110,14 @@ static int get_array(struct frame *f, int i)
 	}
 	bytes = (size_t)len * desc->elem;
 	f->bytes += bytes;
-	array->data = room(f, i, bytes);
+	looked_up = desc->claims ? len * sizeof(struct target) : 0;
+	array->data = room(f, i, bytes + looked_up);
 	if (!array->data && (desc->direction == IN_KEEP ||
 			     desc->direction == OUT_SPARE))
 		return 0;
 	if (!array->data)
 		return -ENOMEM;
+	array->target = array->data + bytes;
 	array->len = len;
 	if (is_out(desc)) {
 		f->has_out = true;

@@ -92,13 +92,12 @@ static bool find_stale(const struct target *t, u64 since,
 static u32 find_more(struct call *c, const struct array *claims, bool stale,
 		     u64 since, struct array *reports)
 {
-	const struct capkm_claim *claim = claims->data;
 	struct capkm_report *out, r;
 	struct target t;
 	u32 i, n = 0;
 
 	for (i = 0; i < claims->len; i++) {
-		t = ck_target(c, &claim[i]);
+		t = claims->target[i];
 		host_relax();
 		memset(&r, 0, sizeof(r));
 		if (!(stale ? find_stale(&t, since, &r) :
@@ -117,11 +116,10 @@ static u32 find_more(struct call *c, const struct array *claims, bool stale,
 static int check_writers_kept(struct call *c, const struct array *claims,
 			      u32 *bad)
 {
-	const struct capkm_claim *claim = claims->data;
 	u32 i;
 
 	for (i = 0; i < claims->len; i++) {
-		if (ck_writer_kept(ck_target(c, &claim[i]).buffer))
+		if (ck_writer_kept(claims->target[i].buffer))
 			continue;
 		*bad = i;
 		c->say_error = true;
@@ -133,7 +131,6 @@ static int check_writers_kept(struct call *c, const struct array *claims,
 static u32 find_faults(struct call *c, const struct array *claims,
 		       struct array *reports)
 {
-	const struct capkm_claim *claim = claims->data;
 	struct capkm_report *r = reports->data;
 	u64 stamp = ++c->domain->stamp;
 	struct fault fault;
@@ -141,7 +138,7 @@ static u32 find_faults(struct call *c, const struct array *claims,
 	u32 i, n = 0;
 
 	for (i = 0; i < claims->len; i++) {
-		t = ck_target(c, &claim[i]);
+		t = claims->target[i];
 		host_relax();
 		if (!ck_taint_find(&t, NULL, &fault) ||
 		    met(&fault, t.buffer, stamp))
@@ -156,13 +153,12 @@ static u32 find_faults(struct call *c, const struct array *claims,
 /* When something of their buffers changed last. */
 static u64 touched(struct call *c, const struct array *claims)
 {
-	const struct capkm_claim *claim = claims->data;
 	struct buffer *b;
 	u64 last = 0;
 	u32 i;
 
 	for (i = 0; i < claims->len; i++) {
-		b = ck_target(c, &claim[i]).buffer;
+		b = claims->target[i].buffer;
 		last = max(last, max(b->sequence, ck_graph_touched(b)));
 	}
 	return last;
@@ -214,14 +210,13 @@ int ck_op_check(struct call *c)
 void ck_targets_taint(struct call *c, const struct array *claims,
 		      struct failure *f)
 {
-	const struct capkm_claim *claim = claims->data;
 	struct stock *st = &c->session->stock;
 	u64 tick = c->domain->sequence;
 	struct target t;
 	u32 i;
 
 	for (i = 0; i < claims->len; i++) {
-		t = ck_target(c, &claim[i]);
+		t = claims->target[i];
 		if (f)
 			ck_taint_fail(&t, f, tick, tick, st);
 		else
@@ -292,12 +287,11 @@ int ck_op_taint(struct call *c)
 static void splits_of(struct call *c, const struct array *claims,
 		      struct need *need)
 {
-	const struct capkm_claim *claim = claims->data;
 	struct target t;
 	u32 i;
 
 	for (i = 0; i < claims->len; i++) {
-		t = ck_target(c, &claim[i]);
+		t = claims->target[i];
 		need->n[STOCK_CLAIM] += ck_taint_splits(&t);
 		need->n[STOCK_CLAIM] += ck_writer_cost(t.buffer);
 		host_relax();

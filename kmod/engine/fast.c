@@ -24,9 +24,8 @@
 #include "internal.h"
 
 struct fast_entry {
-	bool full;			/* the stock has what a scope needs */
+	bool full;			/* it was promised what a scope needs */
 	struct scope *scope;		/* MIGRATED, or NULL */
-	struct stock stock;
 };
 
 /* Of a session while it has one client; made once, freed with the session. */
@@ -54,7 +53,7 @@ struct copy {
 static const struct need entry_need = {
 	.n[STOCK_CLAIM] = CAPKM_FAST_CLAIMS,
 	.n[STOCK_CARRIER] = CAPKM_FAST_CLAIMS,
-	.n[STOCK_FAILURE] = 2,
+	.n[STOCK_FAILURE] = 1,
 	.n[STOCK_SCOPE] = 1,
 	.n[STOCK_NOTE] = 1,
 };
@@ -291,11 +290,16 @@ static void put_off(struct buffer *b, u32 why)
 
 static void migrate(struct fast *f, u32 n, const struct copy *c)
 {
+	struct stock *st = &f->session->stock;
+	const struct need before = ck_stock_all(st);
 	struct fast_entry *e = &f->entry[n];
 	struct domain *d = f->session->domain;
-	struct scope *s = ck_stock_take(&e->stock, STOCK_SCOPE);
 	struct target t;
+	struct scope *s;
 	u32 i;
+
+	ck_stock_release(st, &entry_need);
+	s = ck_stock_take(st, STOCK_SCOPE);
 
 	s->node.id = ++d->next_scope;
 	s->id = capkm_fast_scope(c->state, n);
@@ -308,17 +312,16 @@ static void migrate(struct fast *f, u32 n, const struct copy *c)
 		      CAPKM_LABEL_MAX);
 	link_init(&s->claims);
 	link_init(&s->inputs);
-	ck_stock_init(&s->stock);
-	s->failure = ck_failure_new(d, &e->stock);
-	ck_stock_move_all(&s->stock, &e->stock);
 	s->paid = CAPKM_FAST_CLAIMS;	/* when the entry was filled */
 	for (i = 0; i < c->claims; i++) {
 		ck_session_range(f->session, &c->claim[i], &t);
 		put_off(t.buffer, CAPKM_FAST_BESIDE);
 		fold_buffer(t.buffer);
-		ck_taint_open(&t, s, &s->stock);
+		ck_taint_open(&t, s, st);
 		ck_buffer_touch(t.buffer);
 	}
+	s->promised = entry_need;
+	ck_stock_promise_rest(st, &s->promised, &before);
 	s->slot->scopes++;
 	ck_id_insert(&d->scopes, &s->node);
 	link_add_tail(&s->sib, &s->client->scopes);
@@ -429,7 +432,10 @@ void ck_fast_end(struct capkm_session *s, u32 why)
 	f->over = true;
 	f->slots_n = 0;		/* they go with their client */
 	for (i = 0; i < f->entries_n; i++) {
-		s->domain->paid -= f->entry[i].full ? CAPKM_FAST_CLAIMS : 0;
+		if (!f->entry[i].full)
+			continue;
+		ck_stock_release(&s->stock, &entry_need);
+		s->domain->paid -= CAPKM_FAST_CLAIMS;
 		f->entry[i].full = false;
 	}
 }
@@ -521,12 +527,8 @@ void ck_fast_add(struct capkm_session *s, struct buffer *b)
 
 void ck_fast_free(struct fast *f)
 {
-	u32 i;
-
 	if (!f)
 		return;
-	for (i = 0; i < f->entries_n; i++)
-		ck_stock_free(&f->entry[i].stock);
 	host_region_free(f->status);
 	host_region_free(f->table);
 	host_free(f);
@@ -598,9 +600,7 @@ static int fill_entry(struct call *c, u32 n)
 		return err;
 	n = is_new ? f->entries_n : n;
 	e = &f->entry[n];
-	if (is_new)
-		ck_stock_init(&e->stock);
-	ck_stock_move(&e->stock, &c->session->stock, &entry_need);
+	ck_stock_promise(&c->session->stock, &entry_need);
 	e->full = true;
 	c->domain->paid += CAPKM_FAST_CLAIMS;
 	f->entries_n += is_new;

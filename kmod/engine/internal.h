@@ -55,6 +55,7 @@ struct need {
 struct stock {
 	struct spare *free[STOCK_KINDS];
 	u64 n[STOCK_KINDS];
+	u64 promised[STOCK_KINDS];	/* of n */
 };
 
 void ck_stock_init(struct stock *st);
@@ -63,8 +64,20 @@ void ck_stock_free(struct stock *st);
 bool ck_stock_free_some(struct stock *st, u32 most);
 /* Without the lock: buys until @st holds @need. */
 int ck_stock_buy(struct stock *st, const struct need *need);
+/* Beside what is promised. */
 bool ck_stock_has(const struct stock *st, const struct need *need);
-/* What @st has too little of. */
+/*
+ * Of what @st has, @need is for whoever holds the promise, and for nobody else until that
+ * is released: so an open scope keeps what its exit may need, and nothing is moved.
+ */
+void ck_stock_promise(struct stock *st, const struct need *need);
+void ck_stock_release(struct stock *st, const struct need *need);
+/* Promises what is left of @need since @st had @before. */
+void ck_stock_promise_rest(struct stock *st, struct need *need,
+			   const struct need *before);
+/* All that it has, promised or not. */
+struct need ck_stock_all(const struct stock *st);
+/* What @st has too little of, beside what is promised. */
 struct need ck_stock_lack(const struct stock *st, const struct need *need);
 /* Moves @need from @from, which has it, to @to. */
 void ck_stock_move(struct stock *to, struct stock *from,
@@ -449,7 +462,7 @@ struct domain {
 	struct capkm_usage charged;	/* to all ledgers ever, but for what they inherit */
 	u64 stamp;			/* of the last check */
 	u64 claims;
-	u64 paid;			/* claims in the stocks of open scopes, replays */
+	u64 paid;			/* claims that open scopes, replays may add */
 	u64 unconfirmed;		/* of these claims */
 	u64 writers;			/* ranges of buffer->writers */
 	u64 orphans;
@@ -649,10 +662,9 @@ struct scope {
 	struct link claims;		/* OPEN claims */
 	struct link inputs;		/* claims not yet added to the window */
 	struct fast_entry *entry;	/* that it was entered in, if it was fast */
-	struct failure *failure;	/* what it will be if it fails; pinned */
 	struct failure *poison;		/* what its inputs carry; pinned */
-	struct stock stock;		/* what its exit may need */
-	u64 paid;			/* claims that were put there */
+	struct need promised;		/* of its session's stock, for its exit */
+	u64 paid;			/* claims that its exit may add, of the domain's */
 	u64 keys;			/* of these, for the sets of its window */
 	u64 epoch;			/* of the device at the enter */
 	u64 enter;
@@ -870,11 +882,10 @@ struct capkm_session *ck_buffer_creator(const struct buffer *b);
 
 /* ---- ranges that a call names ---- */
 
-/* A claim that ck_targets_check() has found good. */
-struct target ck_target(struct call *c, const struct capkm_claim *claim);
 /*
- * Are all claims good? @base: number of the first, for @bad, which gets the
- * number of the first that is not. @writes: is there memory to write to?
+ * Are all claims good? Then their targets are known, until the lock is dropped.
+ * @base: number of the first, for @bad, which gets the number of the first that is
+ * not. @writes: is there memory to write to?
  */
 int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 		     bool writes, u32 *bad);
@@ -1043,6 +1054,7 @@ u32 ck_limits_fill(const u64 *limits, struct array *out);
 
 struct array {
 	void *data;
+	struct target *target;	/* of claims: by ck_targets_check() */
 	u32 len;	/* elements there are, or there is room for */
 	u32 used;	/* out: elements to copy out */
 };

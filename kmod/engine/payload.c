@@ -79,12 +79,11 @@ void ck_window_read(struct window *w, struct buffer *b, u64 start, u64 end,
 static void record_reads(struct call *c, struct window *w,
 			 const struct array *reads)
 {
-	const struct capkm_claim *claim = reads->data;
+	const struct target *t = reads->target;
 	u32 i;
 
 	for (i = 0; i < reads->len; i++)
-		ck_window_read(w, ck_target(c, &claim[i]).buffer,
-			       claim[i].start, claim[i].end,
+		ck_window_read(w, t[i].buffer, t[i].start, t[i].end,
 			       &c->session->stock);
 }
 
@@ -115,19 +114,17 @@ static void record(struct call *c, struct window *w,
 		   const struct capkm_window_record *a)
 {
 	const struct array *writes = &c->array[1];
-	const struct capkm_claim *claim = writes->data;
+	const struct target *t = writes->target;
 	struct stock *st = &c->session->stock;
 	u64 tick = ck_tick(c->domain);
-	struct target t;
 	u32 i;
 
 	record_reads(c, w, &c->array[0]);
 	for (i = 0; i < writes->len; i++) {
-		t = ck_target(c, &claim[i]);
 		if (a->flags & CAPKM_WINDOW_RECORD_F_SEEN)
-			record_seen(w, &t, st);
+			record_seen(w, &t[i], st);
 		else
-			record_write(w, &t, tick, st);
+			record_write(w, &t[i], tick, st);
 		host_relax();
 	}
 }

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Scopes: the bracket around one unit of device work. All that an exit may need
- * is bought at the enter.
+ * is bought at the enter, and promised to it.
  */
 #include "internal.h"
+
+static struct stock *stock_of(const struct scope *s)
+{
+	return &s->client->session->stock;
+}
 
 void ck_scopes_count_recorded(struct window *w)
 {
 	struct link *l, *k;
+	struct need before;
+	struct stock *st;
 	struct scope *s;
 	struct claim *c;
 
@@ -15,11 +22,15 @@ void ck_scopes_count_recorded(struct window *w)
 		s = link_entry(l, struct scope, sib);
 		if (s->window != w)
 			continue;
+		st = stock_of(s);
+		before = ck_stock_all(st);
+		ck_stock_release(st, &s->promised);
 		link_for_each(k, &s->claims) {
 			c = link_entry(k, struct claim, sib);
 			ck_window_wrote(w, c->buffer, c->span.start,
-					c->span.end, &s->stock);
+					c->span.end, st);
 		}
+		ck_stock_promise_rest(st, &s->promised, &before);
 	}
 }
 
@@ -33,27 +44,28 @@ static void wrote(struct scope *s, struct claim *c, bool complete, u64 tick)
 		.start = c->span.start, .end = c->span.end,
 	};
 	const bool keeps_writer = c->keeps_writer;
+	struct stock *st = stock_of(s);
 
-	ck_taint_clear(&t, s->enter, &s->stock);
+	ck_taint_clear(&t, s->enter, st);
 	if (complete || !t.buffer->shared) {
-		ck_claim_drop(c, &s->stock);
+		ck_claim_drop(c, st);
 		if (!complete)
 			t.buffer->dirty = tick;
 	} else {
-		ck_taint_unconfirm(c, s->slot, tick, &s->stock);
-		ck_taint_widen(t.buffer, s->slot, tick, &s->stock);
+		ck_taint_unconfirm(c, s->slot, tick, st);
+		ck_taint_widen(t.buffer, s->slot, tick, st);
 	}
 	if (!complete)
 		ck_slot_dirtied(s->slot, tick);
 	if (keeps_writer)
-		ck_writer_set(&t, s->client->session->id, s->stream, tick,
-			      &s->stock);
+		ck_writer_set(&t, s->client->session->id, s->stream, tick, st);
 }
 
 /* @f: what the written bytes carry from now on, or NULL. */
 static void settle(struct scope *s, struct failure *f, bool complete, u64 tick)
 {
 	bool recorded = s->window && !f;
+	struct stock *st = stock_of(s);
 	struct target t;
 	struct claim *c;
 	u32 n = 0;
@@ -65,19 +77,17 @@ static void settle(struct scope *s, struct failure *f, bool complete, u64 tick)
 		t.end = c->span.end;
 		t.buffer->sequence = tick;
 		if (recorded) {
-			ck_window_wrote(s->window, t.buffer, t.start, t.end,
-					&s->stock);
-			ck_taint_clear_recorded(&t, s->window, s->enter,
-						&s->stock);
-			ck_taint_score(&t, s->enter, &s->stock);
+			ck_window_wrote(s->window, t.buffer, t.start, t.end, st);
+			ck_taint_clear_recorded(&t, s->window, s->enter, st);
+			ck_taint_score(&t, s->enter, st);
 			ck_taint_record(c, s->window, tick);
 		} else if (f) {
-			ck_claim_drop(c, &s->stock);
-			ck_taint_fail(&t, f, s->enter, tick, &s->stock);
+			ck_claim_drop(c, st);
+			ck_taint_fail(&t, f, s->enter, tick, st);
 		} else {
 			wrote(s, c, complete, tick);
 		}
-		ck_buffer_put(t.buffer, &s->stock, false);
+		ck_buffer_put(t.buffer, st, false);
 		if (!(++n % 64))
 			host_relax();
 	}
@@ -85,6 +95,7 @@ static void settle(struct scope *s, struct failure *f, bool complete, u64 tick)
 
 static void drop_inputs(struct scope *s, bool record)
 {
+	struct stock *st = stock_of(s);
 	struct buffer *b;
 	struct claim *c;
 	u64 start, end;
@@ -95,10 +106,10 @@ static void drop_inputs(struct scope *s, bool record)
 		start = c->span.start;
 		end = c->span.end;
 		link_del(&c->sib);
-		ck_stock_give(&s->stock, STOCK_CLAIM, c);
+		ck_stock_give(st, STOCK_CLAIM, c);
 		if (record)
-			ck_window_input(s->window, b, start, end, &s->stock);
-		ck_buffer_put(b, &s->stock, false);
+			ck_window_input(s->window, b, start, end, st);
+		ck_buffer_put(b, st, false);
 	}
 }
 
@@ -130,12 +141,13 @@ static void leave_window(struct scope *s, struct failure *f,
 /* SC-29: an error inside a window is for the window's owner. */
 static void queue_note(struct scope *s, struct failure *f, struct stock *back)
 {
-	struct note *note = ck_stock_take(&s->stock, STOCK_NOTE);
+	struct note *note = ck_stock_take(stock_of(s), STOCK_NOTE);
 
 	ck_note(s->slot, note, f,
 		s->window ? s->window->opener.stream : s->stream, false, back);
 }
 
+/* What it was promised has been released. */
 static void leave(struct domain *d, struct scope *s, struct failure *f,
 		  bool complete, u64 tick, struct stock *back)
 {
@@ -149,22 +161,17 @@ static void leave(struct domain *d, struct scope *s, struct failure *f,
 	d->paid -= s->paid;
 	link_del(&s->sib);
 	ck_id_erase(&d->scopes, &s->node);
-	ck_failure_unpin(s->failure, back);
 	if (s->poison)
 		ck_failure_unpin(s->poison, back);
 	ck_fast_left(s);
-	if (back)
-		ck_stock_move_all(back, &s->stock);
-	else
-		ck_stock_free(&s->stock);
 	ck_stock_give(back, STOCK_SCOPE, s);
 }
 
-/* Fills in the failure that the scope had bought. */
+/* Has one pin. */
 static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
 			    s32 code)
 {
-	struct failure *f = s->failure;
+	struct failure *f = ck_failure_new(d, stock_of(s));
 
 	ck_failure_date(d, f, kind, code);
 	f->scope = s->id;
@@ -177,12 +184,15 @@ static struct failure *fail(struct domain *d, struct scope *s, u32 kind,
 void ck_scope_tear(struct domain *d, struct scope *s, u64 tick,
 		   struct stock *back)
 {
-	struct failure *f = fail(d, s, CAPKM_KIND_TORN_DOWN, 0);
+	struct failure *f;
 
+	ck_stock_release(stock_of(s), &s->promised);
+	f = fail(d, s, CAPKM_KIND_TORN_DOWN, 0);
 	ck_who_copy(&f->who, &s->client->who);
 	f->who.stream = s->stream;
 	host_trace(scope_torn, s, f, false);
 	leave(d, s, f, true, tick, back);
+	ck_failure_unpin(f, back);
 }
 
 /* What makes an exit fail that says it went well, or NULL. */
@@ -224,6 +234,7 @@ int ck_op_scope_exit(struct call *c)
 
 	ck_tick(d);
 	slot = s->slot;
+	ck_stock_release(&c->session->stock, &s->promised);
 	if (failed) {
 		f = fail(d, s, a->kind, a->code);
 		ck_who_set(&f->who, c->who, c->session->id, s->stream);
@@ -242,6 +253,8 @@ int ck_op_scope_exit(struct call *c)
 	host_trace(scope_exit, s, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE);
 	leave(d, s, f, a->flags & CAPKM_SCOPE_EXIT_F_COMPLETE, d->sequence,
 	      &c->session->stock);
+	if (failed)
+		ck_failure_unpin(f, &c->session->stock);
 	a->out_sequence = slot->sequence;
 	return 0;
 }
@@ -268,15 +281,13 @@ static bool device_faulted(const struct entering *e)
 
 static void find_bad_read(struct entering *e)
 {
-	const struct capkm_claim *claim = e->reads->data;
-	struct target t;
+	const struct target *t = e->reads->target;
 	u32 i;
 
 	e->bad.buffer = NULL;
 	for (i = 0; i < e->reads->len; i++) {
-		t = ck_target(e->call, &claim[i]);
-		if (ck_taint_find(&t, e->window, &e->fault)) {
-			e->bad = t;
+		if (ck_taint_find(&t[i], e->window, &e->fault)) {
+			e->bad = t[i];
 			return;
 		}
 	}
@@ -407,26 +418,25 @@ static void add_gap(void *ctx, u64 start, u64 end)
 /* What it reads and the window has not written yet. */
 static void note_inputs(struct entering *e, struct scope *s)
 {
-	const struct capkm_claim *claim = e->reads->data;
-	struct gap g = { .scope = s, .stock = &s->stock };
+	const struct target *t = e->reads->target;
+	struct gap g = { .scope = s, .stock = stock_of(s) };
 	u32 i;
 
 	for (i = 0; i < e->reads->len; i++) {
-		g.buffer = ck_target(e->call, &claim[i]).buffer;
-		ck_use_gaps(ck_use_find(&e->window->uses, claim[i].buffer),
-			    claim[i].start, claim[i].end, add_gap, &g);
+		g.buffer = t[i].buffer;
+		ck_use_gaps(ck_use_find(&e->window->uses, g.buffer->node.id),
+			    t[i].start, t[i].end, add_gap, &g);
 	}
 }
 
 static void enter(struct entering *e, const struct need *need)
 {
-	const struct capkm_claim *claim = e->writes->data;
+	const struct target *t = e->writes->target;
 	struct call *c = e->call;
 	struct domain *d = c->domain;
 	struct stock *st = &c->session->stock;
+	const struct need before = ck_stock_all(st);
 	struct scope *s = ck_stock_take(st, STOCK_SCOPE);
-	struct need rest = *need;
-	struct target t;
 	u32 i;
 
 	s->node.id = ++d->next_scope;
@@ -439,22 +449,16 @@ static void enter(struct entering *e, const struct need *need)
 	memcpy(s->label, e->label->data, e->label->len);
 	link_init(&s->claims);
 	link_init(&s->inputs);
-	ck_stock_init(&s->stock);
 	if (e->bad.buffer)
 		s->poison = input_failure(e);
-	s->failure = ck_failure_new(d, st);
-	rest.n[STOCK_SCOPE] = 0;
-	rest.n[STOCK_FAILURE] = 0;
-	ck_stock_move(&s->stock, st, &rest);
-	s->paid = rest.n[STOCK_CLAIM];
+	s->paid = need->n[STOCK_CLAIM];
 	d->paid += s->paid;
 
 	for (i = 0; i < e->writes->len; i++) {
-		t = ck_target(c, &claim[i]);
-		if (t.start == t.end)
+		if (t[i].start == t[i].end)
 			continue;
-		ck_taint_open(&t, s, &s->stock);
-		ck_buffer_touch(t.buffer);
+		ck_taint_open(&t[i], s, st);
+		ck_buffer_touch(t[i].buffer);
 	}
 	ck_escape(c, e->slot, s->stream);
 	if (e->window) {
@@ -466,6 +470,8 @@ static void enter(struct entering *e, const struct need *need)
 		e->window->scopes++;
 		e->window->pending += s->keys;
 	}
+	s->promised = *need;
+	ck_stock_promise_rest(st, &s->promised, &before);
 	e->slot->scopes++;
 	ck_id_insert(&d->scopes, &s->node);
 	link_add_tail(&s->sib, &c->client->scopes);
@@ -480,12 +486,11 @@ static void enter(struct entering *e, const struct need *need)
 /* What the exit needs to keep the writers. */
 static u64 writer_claims(struct entering *e)
 {
-	const struct capkm_claim *claim = e->writes->data;
 	u64 n = 0;
 	u32 i;
 
 	for (i = 0; i < e->writes->len; i++)
-		n += ck_writer_cost(ck_target(e->call, &claim[i]).buffer);
+		n += ck_writer_cost(e->writes->target[i].buffer);
 	return n;
 }
 
@@ -522,8 +527,8 @@ static int prepare_enter(struct entering *e, struct need *need)
 	e->keys = need->n[STOCK_CLAIM] - e->keys;
 	need->n[STOCK_SCOPE] = 1;
 	need->n[STOCK_NOTE] = 1;
-	need->n[STOCK_FAILURE] = 2 + ck_escape_dooms(c->client, e->slot,
-						     e->arg->place.stream);
+	need->n[STOCK_FAILURE] = 1 + !!e->bad.buffer +
+		ck_escape_dooms(c->client, e->slot, e->arg->place.stream);
 	if (e->bad.buffer || device_faulted(e))
 		need->n[STOCK_SKIP] = 1 + e->writes->len / SKIP_PRODUCED;
 	return ck_call_buy(c, need);

@@ -51,6 +51,11 @@ static void *get(struct stock *st, enum stock_kind kind)
 	return spare;
 }
 
+static u64 unpromised(const struct stock *st, int kind)
+{
+	return st->n[kind] - st->promised[kind];
+}
+
 bool ck_stock_free_some(struct stock *st, u32 most)
 {
 	int kind;
@@ -64,12 +69,13 @@ bool ck_stock_free_some(struct stock *st, u32 most)
 	return true;
 }
 
+/* What is promised stays, and @keep more. */
 static void free_down_to(struct stock *st, u64 keep)
 {
 	int kind;
 
 	for (kind = 0; kind < STOCK_KINDS; kind++)
-		while (st->n[kind] > keep) {
+		while (unpromised(st, kind) > keep) {
 			host_free(get(st, kind));
 			if (!(st->n[kind] % 4096))
 				host_relax();
@@ -86,9 +92,45 @@ bool ck_stock_has(const struct stock *st, const struct need *need)
 	int kind;
 
 	for (kind = 0; kind < STOCK_KINDS; kind++)
-		if (st->n[kind] < need->n[kind])
+		if (unpromised(st, kind) < need->n[kind])
 			return false;
 	return true;
+}
+
+void ck_stock_promise(struct stock *st, const struct need *need)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++) {
+		st->promised[kind] += need->n[kind];
+		host_check(st->promised[kind] <= st->n[kind]);
+	}
+}
+
+void ck_stock_release(struct stock *st, const struct need *need)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		st->promised[kind] -= need->n[kind];
+}
+
+void ck_stock_promise_rest(struct stock *st, struct need *need,
+			   const struct need *before)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		need->n[kind] -= before->n[kind] - st->n[kind];
+	ck_stock_promise(st, need);
+}
+
+struct need ck_stock_all(const struct stock *st)
+{
+	struct need all;
+
+	memcpy(all.n, st->n, sizeof(all.n));
+	return all;
 }
 
 struct need ck_stock_lack(const struct stock *st, const struct need *need)
@@ -97,8 +139,8 @@ struct need ck_stock_lack(const struct stock *st, const struct need *need)
 	int kind;
 
 	for (kind = 0; kind < STOCK_KINDS; kind++)
-		lack.n[kind] = need->n[kind] > st->n[kind] ?
-			need->n[kind] - st->n[kind] : 0;
+		lack.n[kind] = need->n[kind] > unpromised(st, kind) ?
+			need->n[kind] - unpromised(st, kind) : 0;
 	return lack;
 }
 

@@ -2,30 +2,17 @@
 /* The ranges that a call names: are they good, and what will an exit need. */
 #include "internal.h"
 
-static bool empty(const struct capkm_claim *claim)
-{
-	return claim->start == claim->end;
-}
-
-struct target ck_target(struct call *c, const struct capkm_claim *claim)
-{
-	struct target t = {};
-
-	ck_session_target(c->session, claim, &t);
-	return t;
-}
-
 int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 		     bool writes, u32 *bad)
 {
 	const struct capkm_claim *claim = claims->data;
-	struct target t;
+	struct target *t = claims->target;
 	u32 i;
 	int err;
 
 	for (i = 0; i < claims->len; i++) {
-		err = ck_session_target(c->session, &claim[i], &t);
-		if (!err && writes && t.buffer->unallocated)
+		err = ck_session_target(c->session, &claim[i], &t[i]);
+		if (!err && writes && t[i].buffer->unallocated)
 			err = -EINVAL;
 		if (err) {
 			*bad = base + i;
@@ -48,16 +35,14 @@ int ck_domain_room(struct call *c, u64 claims)
 int ck_targets_need(struct call *c, const struct array *writes,
 		    struct need *need)
 {
-	const struct capkm_claim *claim = writes->data;
-	struct target t;
+	const struct target *t = writes->target;
 	u32 i;
 	int err;
 
 	for (i = 0; i < writes->len; i++) {
-		if (empty(&claim[i]))
+		if (t[i].start == t[i].end)
 			continue;
-		t = ck_target(c, &claim[i]);
-		need->n[STOCK_CLAIM] += 1 + ck_taint_splits(&t);
+		need->n[STOCK_CLAIM] += 1 + ck_taint_splits(&t[i]);
 		need->n[STOCK_CARRIER]++;
 		err = ck_domain_room(c, need->n[STOCK_CLAIM]);
 		if (err)
