@@ -935,7 +935,8 @@ int capkm_fast_open(struct capkm *c)
 	struct fast *f;
 	int rc;
 
-	if (!c->transport->map || never || atomic_exchange(&c->fast_asked, true))
+	if (!c->transport->map || never || c->fast_off ||
+	    atomic_exchange(&c->fast_asked, true))
 		return 0;
 	pthread_once(&key_once, make_key);
 	if (!has_key)

@@ -1163,7 +1163,8 @@ CAPKM_API void capkm_write_set_put(struct capkm_write_set *set);
  * @c: handle
  * @on: they may; a new handle's may unless $CAPKM_FAST_PATH is "off"
  *
- * The answers are the same. What is open stays open.
+ * The answers are the same. What is open stays open. A session gets the memory for it with
+ * the first buffer that is made while it is on; older buffers never use it.
  */
 CAPKM_API void capkm_fast_path(struct capkm *c, bool on);
 
