@@ -119,10 +119,14 @@ static int on_finish(struct nl_msg *msg, void *ctx)
 static int on_record(struct nl_msg *msg, void *ctx)
 {
 	struct genlmsghdr *hdr = genlmsg_hdr(nlmsg_hdr(msg));
-	int len = genlmsg_attrlen(hdr, 0);
-	struct nlattr *all = must(malloc(NLA_HDRLEN + len)), *attrs[ATTR_MAX + 1];
+	struct nlattr *all, *attrs[ATTR_MAX + 1];
 	struct answer *a = ctx;
+	int len;
 
+	if (!genlmsg_valid_hdr(nlmsg_hdr(msg), 0))
+		return NL_SKIP;
+	len = genlmsg_attrlen(hdr, 0);
+	all = must(malloc(NLA_HDRLEN + len));
 	all->nla_type = 0;
 	all->nla_len = NLA_HDRLEN + len;
 	memcpy(nla_data(all), genlmsg_attrdata(hdr, 0), len);
