@@ -40,7 +40,7 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help dkms-install modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench check demo vm install modules_install clean
+.PHONY: all help dkms-install modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check demo vm install modules_install clean
 
 all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench cuda-bench
 
@@ -66,6 +66,8 @@ help:
 	@echo '                  with a GPU, where it needs nothing but that and libc'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
+	@echo 'make fuzz         what takes bytes from others, and the oracles, under libFuzzer;'
+	@echo "                  SECONDS=3600 for each, TARGETS='oracle abi', ARGS=-help=1 for more"
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
 	@echo "make vm           a shell beside the module in a virtual machine, or CMD='...'"
 	@echo 'make install      library, headers, capadm, capkm-bench: DESTDIR= prefix= libdir= includedir='
@@ -152,6 +154,22 @@ bench: $(O)/bench/capkm-bench
 
 check:
 	+@scripts/check $(O)
+
+# Instrumented, so of clang; that the library is built by it as well is worth something, too.
+FUZZ := -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
+fuzz-targets:
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(FUZZ)' $(MAKE) -C lib CC=clang O=$(O)/fuzz/lib \
+		$(O)/fuzz/lib/libcapkm.a $(O)/fuzz/lib/libcapkm-observe.a
+	$(q)CFLAGS='$(CFLAGS) $(werror) $(FUZZ)' LDFLAGS='$(LDFLAGS) $(SANITIZE)' \
+		$(MAKE) -C tools/capadm CC=clang O=$(O)/fuzz/tools
+	$(q)CFLAGS='$(CFLAGS) $(werror)' $(MAKE) -C selftests/fuzz O=$(O)/fuzz \
+		LIB=$(O)/fuzz/lib TOOLS=$(O)/fuzz/tools
+
+SECONDS ?= 60
+fuzz:
+	@scripts/setup
+	+@$(MAKE) O=$(O) fuzz-targets
+	@selftests/fuzz/run --seconds $(SECONDS) $(O)/fuzz $(TARGETS) -- $(ARGS)
 
 demo:
 	@scripts/setup
