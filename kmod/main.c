@@ -56,6 +56,13 @@ LIMIT(ledger_encoded, LEDGER_ENCODED,
       "encoded bytes that they are charged with, each and together");
 static_assert(CAPKM_LIMITS == CAPKM_LIMIT_LEDGER_ENCODED + 1);
 
+#ifdef CAPKM_DEBUG
+module_param_named(first_id, capkm_first.id, ullong, 0644);
+MODULE_PARM_DESC(first_id, "where the ids of a new domain begin, for tests");
+module_param_named(first_sequence, capkm_first.sequence, ullong, 0644);
+MODULE_PARM_DESC(first_sequence, "where the sequence of a new domain begins, for tests");
+#endif
+
 struct workqueue_struct *capkm_wq;
 
 static void reap(struct work_struct *work);

@@ -21,6 +21,8 @@ void capkm_test_fail_alloc(uint64_t n);
 uint64_t capkm_test_alloc_count(void);
 /* Those of them that were not freed. */
 uint64_t capkm_test_alloc_live(void);
+/* Where the ids and the sequence of new domains begin, see struct capkm_first. */
+void capkm_test_first(uint64_t id, uint64_t sequence);
 /* Times that it let others in between two pieces of long work. */
 uint64_t capkm_test_let_in_count(void);
 /* Times that the engine found itself in a state that cannot be. */

@@ -159,6 +159,11 @@ void capkm_embedded_die(void *state, uint32_t pid)
 		capkm_client_end(e->session, p->proc, NULL);
 }
 
+void capkm_test_first(uint64_t id, uint64_t sequence)
+{
+	capkm_first = (struct capkm_first){ .id = id, .sequence = sequence };
+}
+
 static struct host_proc *current_proc(void)
 {
 	return played ? played : self;

@@ -6,6 +6,7 @@
 #include "internal.h"
 
 unsigned int capkm_linger_s = 600;
+struct capkm_first capkm_first;
 
 static struct {
 	struct host_mutex lock;
@@ -439,7 +440,14 @@ static struct domain *domain_new(const struct capkm_caller *who, u32 uid,
 	d->net = who->net;
 	d->persistent = persistent;
 	d->created_ns = host_time_ns();
-	d->next_stream = CAPKM_STREAM_FIRST;
+	d->next_stream = CAPKM_STREAM_FIRST + capkm_first.id;
+	d->next_buffer = capkm_first.id;
+	d->next_window = capkm_first.id;
+	d->next_scope = capkm_first.id;
+	d->next_graph = capkm_first.id;
+	d->next_failure = capkm_first.id;
+	d->next_ledger = capkm_first.id;
+	d->sequence = capkm_first.sequence;
 	link_init(&d->sessions);
 	link_init(&d->dying_buffers);
 	link_init(&d->dying_graphs);

@@ -32,6 +32,15 @@ extern unsigned int capkm_linger_s;
 /* By enum capkm_limit: what a new domain gets. A value may change at any time. */
 extern u64 capkm_limits[CAPKM_LIMITS];
 
+/*
+ * Where a new domain begins to count: 0, but for tests, which want to see ids above 32
+ * bits and sequences above 63. Ids stay below 2^63; a sequence is a multiple of
+ * CAPKM_SEQUENCE_STEP.
+ */
+extern struct capkm_first {
+	u64 id, sequence;
+} capkm_first;
+
 /* Frees domains whose linger time is over; called now and then. */
 void capkm_engine_reap(void);
 
