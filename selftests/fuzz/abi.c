@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../abi_table.h"
-#include "../choices.h"
+#include "../any_call.h"
 #include "engine.h"
 
 #include "host_proc.h"
@@ -19,20 +18,16 @@
 
 #define SESSIONS	4
 #define PROCESSES	3
-#define IDS		16	/* that were given last */
 
 /* The memory of whoever calls: what is not in it is no memory. */
 #define MEMORY		0x10000000ull
-#define MEMORY_BYTES	0x8000u
+
+static struct any any;
 
 static struct {
-	struct choices choices;
 	struct host_proc *proc[PROCESSES];
 	struct capkm_session *session[SESSIONS];
 	int owner[SESSIONS];
-	u64 ids[IDS];
-	unsigned int last;
-	unsigned char *memory;
 } f;
 
 /* The call that is made, as its struct was when it was read. */
@@ -51,25 +46,15 @@ static void __attribute__((noreturn)) wrong(const char *what)
 	abort();
 }
 
-static bool pick(unsigned int one_of)
-{
-	return !choose(&f.choices, one_of);
-}
-
-static unsigned int byte(void)
-{
-	return choose(&f.choices, 256);
-}
-
 /* ---- the caller's memory */
 
 static unsigned char *at(u64 address, size_t n)
 {
 	if (now.refuse && !--now.refuse)
 		return NULL;
-	if (address < MEMORY || n > MEMORY_BYTES || address - MEMORY > MEMORY_BYTES - n)
+	if (address < MEMORY || n > ANY_BYTES || address - MEMORY > ANY_BYTES - n)
 		return NULL;
-	return f.memory + (address - MEMORY);
+	return any.memory + (address - MEMORY);
 }
 
 static int copy_in(void *dst, u64 src, size_t n)
@@ -84,7 +69,7 @@ static int copy_in(void *dst, u64 src, size_t n)
 		now.was_seen = true;
 	}
 	if (now.changing && n)
-		p[choose(&f.choices, n < 256 ? n : 256)] = byte();
+		p[choose(&any.choices, n < 256 ? n : 256)] = any_byte(&any);
 	return 0;
 }
 
@@ -141,7 +126,7 @@ static struct capkm_caller caller(int process)
 
 static void open_session(int s)
 {
-	const int process = choose(&f.choices, PROCESSES);
+	const int process = choose(&any.choices, PROCESSES);
 	const struct capkm_caller who = caller(process);
 
 	capkm_test_fail_alloc(0);
@@ -150,130 +135,7 @@ static void open_session(int s)
 	f.owner[s] = process;
 }
 
-/* ---- a struct */
-
-static u64 any_value(void)
-{
-	static const u64 special[] = {
-		0, 1, U64_MAX, U32_MAX, 1ull << 63, 1ull << 32, CAPKM_SCOPE_FAST, 0x7fffffff,
-		4096, CAPKM_SEQUENCE_STEP, CAPKM_STREAM_FIRST, CAPKM_REF(0), CAPKM_REF(1),
-		CAPKM_FAST_BUFFER_MAX, CAPKM_MAP_TABLE, 1ull << 62,
-	};
-
-	switch (choose(&f.choices, 8)) {
-	case 0:
-	case 1:
-	case 2:
-		return f.ids[choose(&f.choices, IDS)];
-	case 3:
-		return special[choose(&f.choices, ARRAY_SIZE(special))];
-	case 4:
-		return MEMORY + choose(&f.choices, MEMORY_BYTES + 64);
-	case 5:
-		return choose(&f.choices, 1ull << 32) << 32 | choose(&f.choices, 1ull << 32);
-	default:
-		return byte();
-	}
-}
-
-/* Bytes of an array: ids and ranges more often than anything. */
-static void fill(u64 address, size_t n)
-{
-	for (size_t i = 0; i + 8 <= n && !choices_are_over(&f.choices); i += 8)
-		t_put64(f.memory + (address - MEMORY), i, pick(3) ? any_value() :
-			i % 24 ? byte() : f.ids[choose(&f.choices, IDS)]);
-}
-
-static void make_arrays(const struct t_op *op, unsigned char *arg, u64 room)
-{
-	for (size_t i = 0; i < T_LEN(op->arrays) && op->arrays[i].elem; i++) {
-		const struct t_array *a = &op->arrays[i];
-		const unsigned int len = choose(&f.choices, 6);
-		const size_t bytes = len * a->elem;
-
-		if (!len || room + bytes > MEMORY + MEMORY_BYTES)
-			continue;
-		t_put64(arg, a->ptr, room);
-		t_put32(arg, a->len, len);
-		if (!a->out)
-			fill(room, bytes);
-		room += (bytes + 7) & ~7ull;
-	}
-}
-
-/* Members that the kernel reads, some of them; then anything anywhere, now and then. */
-static void make_members(const struct t_op *op, unsigned int nr, unsigned char *arg)
-{
-	for (unsigned int i = 8; i < op->size; i += 8) {
-		bool is_array = false;
-
-		for (size_t j = 0; j < T_LEN(op->arrays) && op->arrays[j].elem; j++)
-			is_array |= op->arrays[j].ptr == i ||
-				    (op->arrays[j].len & ~7u) == i;
-		if (is_array || t_bytes[nr][i] != T_INPUT)
-			continue;
-		switch (choose(&f.choices, 4)) {
-		case 0:
-			t_put64(arg, i, any_value());
-			break;
-		case 1:
-			t_put64(arg, i, f.ids[choose(&f.choices, IDS)]);
-			break;
-		case 2:
-			t_put32(arg, i, choose(&f.choices, 16));
-			break;
-		}
-	}
-	for (int n = choose(&f.choices, 8); n > 5; n--)
-		arg[choose(&f.choices, op->size)] = byte();
-}
-
-static u32 make_struct(unsigned int nr, u64 address)
-{
-	const struct t_op *op = &t_ops[nr];
-	unsigned char *arg = f.memory + (address - MEMORY);
-	u32 size = op->size;
-
-	memset(arg, 0, op->size + 64);
-	if (pick(16))
-		size = choose(&f.choices, 65536);
-	else if (pick(16))
-		size += choose(&f.choices, 64);
-	t_put32(arg, 4, byte() & op->known_flags);
-	if (pick(32))
-		t_put32(arg, 4, any_value());
-	make_arrays(op, arg, address + 1024);
-	make_members(op, nr, arg);
-	t_put32(arg, 0, size);
-	return size;
-}
-
-static void make_elements(u64 address)
-{
-	struct capkm_element *e = (void *)(f.memory + 0x1000);
-	const unsigned int n = choose(&f.choices, 5);
-
-	for (unsigned int i = 0; i < n; i++) {
-		const unsigned int nr = choose(&f.choices, T_OPS + 1);
-		const u64 arg = MEMORY + 0x2000 + 0x1000 * i;
-
-		e[i] = (struct capkm_element){ .nr = nr, .arg_uptr = arg };
-		if (nr < T_OPS && t_ops[nr].name)
-			make_struct(nr, arg);
-	}
-	t_put64(f.memory + (address - MEMORY), offsetof(struct capkm_submit, elements_uptr),
-		MEMORY + 0x1000);
-	t_put32(f.memory + (address - MEMORY), offsetof(struct capkm_submit, elements_len), n);
-}
-
 /* ---- what is done */
-
-static void learn(const struct t_op *op, const unsigned char *arg)
-{
-	for (size_t i = 0; i < T_LEN(op->outs) && op->outs[i].size; i++)
-		if (op->outs[i].size == 8 && t_get64(arg, op->outs[i].at))
-			f.ids[f.last++ % IDS] = t_get64(arg, op->outs[i].at);
-}
 
 /* Of the caller's own making: then it cannot be told what wrote to the struct. */
 static bool arrays_lie_in_it(void)
@@ -307,25 +169,21 @@ static void do_call(int s, int process)
 {
 	static unsigned char before[T_ARG_MAX];
 	const struct capkm_caller who = caller(process);
-	const unsigned int nr = choose(&f.choices, T_OPS + 1);
+	const unsigned int nr = any_call(&any);
 	const bool known = nr < T_OPS && t_ops[nr].name;
-	const u64 address = pick(32) ? any_value() : MEMORY;
+	const u64 address = any_pick(&any, 32) ? any_value(&any) : MEMORY;
 	unsigned char *arg = NULL;
 	int rc;
 
 	memset(&now, 0, sizeof(now));
 	if (known)
-		make_struct(nr, MEMORY);
-	if (nr == CAPKM_NR_SUBMIT)
-		make_elements(MEMORY);
-	if (known)
 		now.op = &t_ops[nr];
 	now.at = address;
 	now.submit = nr == CAPKM_NR_SUBMIT;
-	now.changing = pick(8);
-	now.refuse = pick(16) ? 1 + choose(&f.choices, 8) : 0;
-	if (known && is_in(address, now.op->size, MEMORY, MEMORY_BYTES)) {
-		arg = f.memory + (address - MEMORY);
+	now.changing = any_pick(&any, 8);
+	now.refuse = any_pick(&any, 16) ? 1 + choose(&any.choices, 8) : 0;
+	if (known && is_in(address, now.op->size, MEMORY, ANY_BYTES)) {
+		arg = any.memory + (address - MEMORY);
 		/* Nobody waits here. */
 		memset(arg + now.op->rest.at, 0, now.op->rest.size);
 		memcpy(before, arg, now.op->size);
@@ -340,26 +198,26 @@ static void do_call(int s, int process)
 	if (!now.changing && !now.submit && now.was_seen && !arrays_lie_in_it())
 		check_struct(nr, before, arg, rc);
 	if (!rc)
-		learn(now.op, arg);
+		any_learn(&any, now.op, arg);
 }
 
 static void garbage(int s)
 {
 	struct host_region *r = capkm_session_region(f.session[s], CAPKM_MAP_TABLE);
-	const size_t where = choose(&f.choices, 3) ?
-			     choose(&f.choices, 4 * sizeof(struct capkm_table_entry)) :
-			     choose(&f.choices, 2) ?
-			     CAPKM_TABLE_BUFFERS + choose(&f.choices, 4096) :
-			     CAPKM_TABLE_SLOTS + choose(&f.choices, 256);
+	const size_t where = choose(&any.choices, 3) ?
+			     choose(&any.choices, 4 * sizeof(struct capkm_table_entry)) :
+			     choose(&any.choices, 2) ?
+			     CAPKM_TABLE_BUFFERS + choose(&any.choices, 4096) :
+			     CAPKM_TABLE_SLOTS + choose(&any.choices, 256);
 	char *p;
 
 	if (!r || !host_region_fill(r, where & ~7ull))
 		return;
 	p = host_region_at(r, where & ~7ull);
-	if (pick(2))
-		memset(p, byte(), 1 + choose(&f.choices, 7));
+	if (any_pick(&any, 2))
+		memset(p, any_byte(&any), 1 + choose(&any.choices, 7));
 	else
-		t_put64(p, 0, any_value());
+		t_put64(p, 0, any_value(&any));
 }
 
 static int count_record(void *ctx, u64 domain, const void *record)
@@ -381,7 +239,7 @@ static u64 dump(int process)
 
 		if (what == CAPKM_DUMP_TAINT || what == CAPKM_DUMP_CARRIERS) {
 			q.domain = last;
-			q.object = f.ids[what % IDS];
+			q.object = any.ids[what % ANY_IDS];
 		}
 		capkm_dump(&q, &who, &cursor, count_record, &last);
 	}
@@ -400,9 +258,9 @@ static void do_event(int s, int process)
 
 static void operate(void)
 {
-	const unsigned int what = byte();
+	const unsigned int what = any_byte(&any);
 	const int s = what % SESSIONS;
-	const int process = pick(4) ? (int)choose(&f.choices, PROCESSES) : f.owner[s];
+	const int process = any_pick(&any, 4) ? (int)choose(&any.choices, PROCESSES) : f.owner[s];
 
 	switch (what / SESSIONS) {
 	case 0:
@@ -410,7 +268,7 @@ static void operate(void)
 		open_session(s);
 		return;
 	case 1:
-		capkm_client_end(f.session[s], f.proc[process], pick(2) ? f.proc[process] : NULL);
+		capkm_client_end(f.session[s], f.proc[process], any_pick(&any, 2) ? f.proc[process] : NULL);
 		return;
 	case 2:
 	case 3:
@@ -423,8 +281,8 @@ static void operate(void)
 		dump(process);
 		return;
 	case 6:
-		if (pick(4))
-			capkm_test_fail_alloc(1 + choose(&f.choices, 32));
+		if (any_pick(&any, 4))
+			capkm_test_fail_alloc(1 + choose(&any.choices, 32));
 		return;
 	default:
 		do_call(s, process);
@@ -450,10 +308,11 @@ static void end(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	f.memory = calloc(1, MEMORY_BYTES);
+	any.memory = calloc(1, ANY_BYTES);
+	any.base = MEMORY;
 	for (int i = 0; i < PROCESSES; i++)
 		f.proc[i] = host_proc_new(100 + i);
-	return !f.memory || capkm_engine_init();
+	return !any.memory || capkm_engine_init();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -461,16 +320,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const u64 live = capkm_test_alloc_live();
 
-	f.choices.at = data;
-	f.choices.end = data + size;
+	any.choices.at = data;
+	any.choices.end = data + size;
 	if (!size)
 		return -1;
-	memset(f.memory, 0, MEMORY_BYTES);
-	memset(f.ids, 0, sizeof(f.ids));
-	f.last = 0;
+	memset(any.memory, 0, ANY_BYTES);
+	memset(any.ids, 0, sizeof(any.ids));
+	any.last = 0;
 	for (int s = 0; s < SESSIONS; s++)
 		open_session(s);
-	while (!choices_are_over(&f.choices))
+	while (!choices_are_over(&any.choices))
 		operate();
 	end();
 	if (capkm_test_alloc_live() != live)
