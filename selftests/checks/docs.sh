@@ -138,7 +138,7 @@ done
 names "${headers[@]}" >"$tmp/known"
 names "${pages[@]}" | while read -r name; do
 	case $name in
-	CAPKM_DEVICE) ;;	# of the environment
+	CAPKM_DEVICE | CAPKM_TEST_*) ;;	# of the environment
 	*_) grep -q "^$name" "$tmp/known" || echo "$name" ;;
 	*) grep -qx "$name" "$tmp/known" || echo "$name" ;;
 	esac
