@@ -38,7 +38,7 @@ endif
 endif
 KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generated/utsrelease.h)
 kmod = $(O)/kmod/$(KREL)
-kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) O= $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
+kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
 .PHONY: all help dkms-install modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check demo vm install modules_install clean
 
