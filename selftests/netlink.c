@@ -178,7 +178,7 @@ static const struct policy wanted[] = {
 struct live {
 	struct policy p[POLICIES][NL_ATTRS];
 	int of[2][CAPKM_CMD_MAX + 1];	/* number plus 1 */
-	unsigned int n;
+	unsigned int last;		/* operation that was told of */
 };
 
 static u_int64_t opt(const struct nl_attrs *attrs, unsigned int attr)
@@ -213,8 +213,16 @@ static void take_op(struct live *live, const struct nlattr *nest)
 	struct nl_attrs one;
 
 	nl_nested(&one, nest);
+	/*
+	 * They come in the order of the module's table. Newer kernels, such as 6.12, give
+	 * 0 for one that is only a dump: the number of the doit that it has not. In our
+	 * table each of those follows the one before it without a gap.
+	 */
+	if (!cmd)
+		cmd = live->last + 1;
 	if (cmd > CAPKM_CMD_MAX)
 		t_die("operation %u", cmd);
+	live->last = cmd;
 	if (one.a[CTRL_ATTR_POLICY_DO])
 		live->of[0][cmd] = nl_number(&one, CTRL_ATTR_POLICY_DO) + 1;
 	if (one.a[CTRL_ATTR_POLICY_DUMP])
