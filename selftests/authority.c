@@ -1282,7 +1282,7 @@ static int try_attach(struct cl *cl, u_int64_t domain)
 	return t_call(cl, CAPKM_NR_DOMAIN_ATTACH, &a);
 }
 
-/* Without right r there is no way in, with w neither. */
+/* Without right r there is no way in, with w neither, and for strangers no domain. */
 TEST_F(authority, no_right_r)
 {
 	static const unsigned int modes[] = { 0600, 0660, 0602 };
@@ -1294,10 +1294,68 @@ TEST_F(authority, no_right_r)
 		t_domain_mode(a, modes[i]);
 		b = t_process();
 		as_user(b, NOBODY);
-		T_REFUSED(a, -EACCES, try_attach(b, a->domain));
+		T_REFUSED(a, -ENOENT, try_attach(b, a->domain));
 		t_close(b);
 		t_close(a);
 	}
+}
+
+/* A stranger is told the same of a domain that is there and of one that is not. */
+static int guess(struct capkm *c, void *arg)
+{
+	static const char * const names[] = { "mine", "theirs" };
+	struct capkm_domain_attach by_id = { .size = sizeof(by_id) };
+	struct capkm_domain_attach by_name = {
+		.size = sizeof(by_name), .flags = CAPKM_DOMAIN_ATTACH_F_OWNER, .name_len = 4,
+	};
+	struct capkm_domain_destroy destroy = { .size = sizeof(destroy) };
+	const u_int64_t *domain = arg;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < ARRAY_SIZE(names); i++) {
+		by_id.domain = domain[i];
+		destroy.domain = domain[i];
+		by_name.name_uptr = t_ptr(names[i]);
+		by_name.name_len = strlen(names[i]);
+		if (capkm_call(c, CAPKM_NR_DOMAIN_ATTACH, &by_id) != -ENOENT ||
+		    capkm_call(c, CAPKM_NR_DOMAIN_ATTACH, &by_name) != -ENOENT ||
+		    capkm_call(c, CAPKM_NR_DOMAIN_DESTROY, &destroy) != -ENOENT)
+			rc = 1 + i;
+	}
+	return rc;
+}
+
+TEST_F(authority, hidden)
+{
+	u_int64_t domain[2] = { 0, 1ull << 40 };
+	struct cl *a, *b;
+
+	ONLY_KERNEL();
+	a = t_client();
+	ASSERT_EQ(0, create_named(a->c, &domain[0]));
+	b = t_process();
+	as_user(b, NOBODY);
+	ASSERT_EQ(0, t_run(b, guess, domain, sizeof(domain)));
+	t_close(b);
+	t_close(a);
+}
+
+/* The owner is not told that his own domain is not there. */
+TEST_F(authority, own_without_right_r)
+{
+	struct capkm_domain_destroy destroy = { .flags = CAPKM_DOMAIN_DESTROY_F_FORCE };
+	struct cl *a, *b;
+
+	ONLY_KERNEL();
+	a = t_process();
+	as_user(a, NOBODY);
+	destroy.domain = t_domain_mode(a, 0200);
+	b = t_process();
+	as_user(b, NOBODY);
+	T_REFUSED(self->a, -EACCES, try_attach(b, a->domain));
+	ASSERT_EQ(0, t_call(b, CAPKM_NR_DOMAIN_DESTROY, &destroy));
+	t_close(b);
+	t_close(a);
 }
 
 /* What only the owner or an administrator may do. */

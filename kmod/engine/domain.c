@@ -537,12 +537,15 @@ static int attach_to(struct call *c, struct capkm_domain_attach *a)
 	if (!d)
 		return err;
 	rights = ck_domain_rights(d, c->who);
-	host_lock(&d->lock);
-	err = rights & CAPKM_RIGHT_READ ?
-		attach(c, d, rights, a->max_streams, a->backend,
-		       a->flags & CAPKM_DOMAIN_ATTACH_F_FAILURE_EVENTS) :
-		-EACCES;
-	host_unlock(&d->lock);
+	if (rights & CAPKM_RIGHT_READ) {
+		host_lock(&d->lock);
+		err = attach(c, d, rights, a->max_streams, a->backend,
+			     a->flags & CAPKM_DOMAIN_ATTACH_F_FAILURE_EVENTS);
+		host_unlock(&d->lock);
+	} else {
+		/* Of another user's: neither that it is there, nor how busy it is. */
+		err = c->who->uid == d->uid ? -EACCES : -ENOENT;
+	}
 	if (err) {
 		ck_domain_put(d);
 		return err;

@@ -169,10 +169,10 @@ static int attach_failed(const struct request *rq, uint64_t domain)
 
 	switch (errno) {
 	case ENOENT:
-		why = "it is defunct, or gone; capadm domains lists those that there are";
+		why = "it is defunct, or gone, or you may not read it; capadm domains lists those that you may";
 		break;
 	case EACCES:
-		why = "its mode does not let you read it; ask its owner or root";
+		why = "it is yours, but its mode does not let you read it";
 		break;
 	}
 	return fail(rq, errno, "cannot attach to domain %" PRIu64 ": %s", domain, why);

@@ -306,8 +306,9 @@ CAPKM_API int capkm_domain_create(struct capkm *c, const char *name,
  * @opts: options or NULL
  * @err: why not, or NULL
  *
- * Return: 0; -ENOENT (also when only reports of it are left), -EACCES,
- * -EISCONN, -EINVAL, -ENOSPC (too many sessions), -ENOMEM
+ * Return: 0; -ENOENT (also when only reports of it are left, or its mode does not let
+ * this user in), -EACCES (that of the user's own does not), -EISCONN, -EINVAL, -ENOSPC
+ * (too many sessions), -ENOMEM
  */
 CAPKM_API int capkm_domain_attach(struct capkm *c, const char *name,
 				  const struct capkm_domain_opts *opts,
