@@ -36,6 +36,9 @@ u32 capkm_proc_global(const struct host_proc *proc);
 
 int capkm_mmap_session(struct capkm_session *s, struct vm_area_struct *vma);
 
+/* Has the current process a descriptor of /dev/capkm, by itself or passed to it? */
+bool capkm_has_device(void);
+
 int __init capkm_chardev_init(void);
 void capkm_chardev_exit(void);
 

@@ -590,6 +590,17 @@ static const struct file_operations capkm_fops = {
 #endif
 };
 
+static int is_session(const void *unused, struct file *file, unsigned int fd)
+{
+	return file->f_op == &capkm_fops;
+}
+
+/* Opened only for its path, a file has no operations of ours. */
+bool capkm_has_device(void)
+{
+	return iterate_fd(current->files, 0, is_session, NULL);
+}
+
 static struct miscdevice capkm_misc = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "capkm",

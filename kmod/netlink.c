@@ -31,7 +31,9 @@
  * a dump that is whoever reads.
  *
  * In its own network namespace a container is not shown the domains of the host, and of
- * other containers, whose users may have the same numbers.
+ * other containers, whose users may have the same numbers. In the host's it is told from
+ * them by the device, which it has or not: a node of the file system says who may use the
+ * module, and netlink is no way around it. An administrator needs none.
  */
 int capkm_sender_init(struct capkm_caller *who, struct sk_buff *skb,
 		      struct netlink_ext_ack *extack)
@@ -50,6 +52,11 @@ int capkm_sender_init(struct capkm_caller *who, struct sk_buff *skb,
 	who->all_nets = net_eq(net, &init_net);
 	who->admin = who->admin && netlink_capable(skb, CAP_SYS_ADMIN) &&
 		     file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
+	if (!who->admin && !capkm_has_device()) {
+		NL_SET_ERR_MSG(extack,
+			       "only CAP_SYS_ADMIN may ask without having /dev/capkm open");
+		return -EPERM;
+	}
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "netlink.h"
 #include "process.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -1431,6 +1432,101 @@ TEST_F(netlink, opener_and_user)
 	ASSERT_EQ(0, DO(&self->nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, dom },
 			{ U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS },
 			{ CAPKM_A_LIMIT_VALUE, 7 })->a.err);
+}
+
+/* Root without privilege in a container that has the host's network and no device. */
+struct no_device {
+	u_int64_t domain, window, failure, buffer;
+};
+
+#define IN_VAIN(d) do {							\
+	struct dump *d_ = d;						\
+									\
+	MUST(d_->a.err == -EPERM && !d_->n);				\
+	MUST(strstr(d_->a.message, "/dev/capkm open"));			\
+} while (0)
+
+static int ask_in_vain(struct nl *nl, const struct no_device *at)
+{
+	struct nl_request rq;
+
+	IN_VAIN(DUMP(nl, DOMAIN_GET, { U32(CAPKM_A_DOMAIN_UID), 0 }));
+	IN_VAIN(DUMP(nl, SESSION_GET, { CAPKM_A_SESSION_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, CLIENT_GET, { CAPKM_A_CLIENT_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, BUFFER_GET, { CAPKM_A_BUFFER_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, GRAPH_GET, { CAPKM_A_GRAPH_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, LEDGER_GET, { CAPKM_A_LEDGER_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, LIMIT_GET, { CAPKM_A_LIMIT_DOMAIN, at->domain }));
+	IN_VAIN(DUMP(nl, TAINT_GET, { CAPKM_A_RANGE_DOMAIN, at->domain },
+		     { CAPKM_A_RANGE_BUFFER, at->buffer }));
+	IN_VAIN(DUMP(nl, CARRIER_GET, { CAPKM_A_RANGE_DOMAIN, at->domain },
+		     { CAPKM_A_RANGE_FAILURE, at->failure }));
+	IN_VAIN(DO(nl, FAILURE_GET, { CAPKM_A_FAILURE_DOMAIN, at->domain },
+		   { CAPKM_A_FAILURE_ID, at->failure }));
+	IN_VAIN(DO(nl, ABANDON, { CAPKM_A_WINDOW_DOMAIN, at->domain },
+		   { CAPKM_A_WINDOW_ID, at->window }));
+	IN_VAIN(DO(nl, LEDGER_DEL, { CAPKM_A_LEDGER_DOMAIN, at->domain },
+		   { CAPKM_A_LEDGER_ID, 1 }));
+	IN_VAIN(DO(nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 }));
+	IN_VAIN(DO(nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, at->domain }));
+	IN_VAIN(DO(nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, at->domain },
+		   { U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS },
+		   { CAPKM_A_LIMIT_VALUE, 1 }));
+	rq = request(nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK, NULL, 0);
+	nl_put(&rq, CAPKM_A_FAULT_DEVICE, "0123456789abcdef", 16);
+	IN_VAIN(talk(nl, rq));
+	IN_VAIN(talk(nl, request(nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0)));
+	return 0;
+}
+
+static int open_no_device(const struct no_device *at)
+{
+	struct nl nl;
+	int fd, rc;
+
+	MUST(!syscall(SYS_close_range, 3, ~0u, 0));
+	nl = nl_open();
+	/* An administrator needs none. */
+	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at->domain })->n == 1);
+	drop_admin();
+	rc = ask_in_vain(&nl, at);
+	if (rc)
+		return rc;
+	/* That it is there is not enough. */
+	fd = open("/dev/capkm", O_PATH);
+	MUST(fd >= 0);
+	IN_VAIN(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, at->domain }));
+	close(fd);
+	fd = open("/dev/capkm", O_RDWR);
+	MUST(fd >= 0);
+	MUST(DUMP(&nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at->domain })->n == 1);
+	close(fd);
+	IN_VAIN(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, at->domain }));
+	return 0;
+}
+
+/* Who has not opened the device has no other way to what it keeps. */
+TEST_F(netlink, no_device)
+{
+	struct no_device at = { 0 };
+	int pid, status;
+
+	ONLY_KERNEL();
+	at.domain = self->a->domain;
+	at.buffer = self->x;
+	at.window = t_record(self->a, 1);
+	at.failure = t_taint(self->a, "bad", C({ self->x, 0, 10 }));
+	ASSERT_EQ(1, t_ledger(self->a, 0, 10, CAPKM_ON_LIMIT_FAIL));
+	pid = fork();
+	if (!pid)
+		_exit(open_no_device(&at));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at.domain }),
+	    WINDOW_ID, at.window);
+	ASSERT_EQ(0, t_ledger_destroy(self->a, 1));
 }
 
 /* A child in a network namespace of its own, as a container has one. */

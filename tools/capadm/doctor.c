@@ -133,12 +133,16 @@ static void check_domains(struct doctor *d)
 	struct snapshot s = {};
 	char *why = NULL;
 
-	/* Netlink answers also where the node does not open; and there may be no /sys. */
+	/* It answers administrators also where the node does not open; there may be no /sys. */
 	if (!d->authority.loaded && d->authority.err)
 		return;
 	quiet.error = &why;
 	if (snapshot_take(&quiet, &s, 0, SNAPSHOT_HEALTH)) {
-		found(d, WRONG, why, format("capadm version"));
+		/* Without the node nobody else is answered, and why there is none was said. */
+		if (d->authority.err)
+			free(why);
+		else
+			found(d, WRONG, why, format("capadm version"));
 		return;
 	}
 	all = find_ailments(&s);

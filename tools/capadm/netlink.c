@@ -2,9 +2,11 @@
 /* Talks to the module by generic netlink. */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <netlink/genl/ctrl.h>
 #include <netlink/genl/genl.h>
@@ -218,22 +220,38 @@ static void put(struct nl_msg *msg, const struct ask *a)
 	}
 }
 
+/* The kernel asks for the device, so what matters is why it is not open. */
+static void explain_device(struct answer *a, int err)
+{
+	if (a->err != EPERM)
+		return;
+	free(a->message);
+	a->message = format("%s: %s; capadm doctor says why", DEVICE, strerror(err));
+}
+
+/* With the device open, since only administrators may ask without. */
 static int ask(const struct request *rq, const struct query *q, int flags,
 	       struct answer *a)
 {
+	int status, device, err;
 	struct nl_msg *msg;
 	struct kernel k;
 	size_t i;
-	int status;
 
 	status = kernel_open(rq, &k);
 	if (status)
 		return status;
 
+	device = open(DEVICE, O_RDWR | O_CLOEXEC);
+	err = errno;
 	msg = new_message(&k, q->cmd, flags);
 	for (i = 0; i < q->n; i++)
 		put(msg, &q->asks[i]);
 	talk(&k, msg, a);
+	if (device < 0)
+		explain_device(a, err);
+	else
+		close(device);
 	kernel_close(&k);
 	return EXIT_OK;
 }
