@@ -1434,6 +1434,95 @@ TEST_F(netlink, opener_and_user)
 			{ CAPKM_A_LIMIT_VALUE, 7 })->a.err);
 }
 
+#define HIDDEN 300
+
+/* Of a dump of domains, those of another user. */
+static void count_hidden(void *ctx, const struct nl_attrs *attrs)
+{
+	*(unsigned int *)ctx += nl_number(attrs, CAPKM_A_DOMAIN_UID) == NOBODY;
+}
+
+/* The rest of a dump whose next part was made for who began it. */
+static int read_rest(struct nl *nl, int want)
+{
+	struct nl_answer a = { 0 };
+	unsigned int n = 0;
+
+	MUST(nl_step(nl, &a, NULL, NULL));
+	while (!a.done)
+		MUST(nl_step(nl, &a, count_hidden, &n));
+	MUST(a.err == want);
+	MUST(!n);
+	return 0;
+}
+
+static int as_nobody_rest(void *ctx)
+{
+	return read_rest(ctx, -EPERM);
+}
+
+/* Each part of a dump is for who reads it, and with less than its opener had. */
+TEST_F(netlink, dump_passed_on)
+{
+	unsigned int n = 0;
+	struct nl_request rq, made;
+	struct nl_answer a = { 0 };
+	int pair[2], pid, status;
+	u_int64_t hidden[HIDDEN];
+	struct nl nl;
+	struct dump *d;
+
+	ONLY_KERNEL();
+	made = request(&self->nl, CAPKM_CMD_DOMAIN_NEW, NLM_F_ACK,
+		       WITH({ U32(CAPKM_A_DOMAIN_UID), NOBODY },
+			    { U32(CAPKM_A_DOMAIN_MODE), 0600 }));
+	for (int i = 0; i < HIDDEN; i++) {
+		d = talk(&self->nl, made);
+		ASSERT_EQ(0, d->a.err);
+		hidden[i] = GET(d, 0, DOMAIN_ID);
+	}
+	nl = nl_on(nl_socket(), 4096);
+	rq = nl_request(&nl, CAPKM_CMD_DOMAIN_GET, NLM_F_DUMP);
+	a = nl_talk(&nl, &rq, count_hidden, &n);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(HIDDEN, n);
+
+	/* Begun by an administrator, read by who is none, and by somebody else. */
+	nl_send(&nl, &rq);
+	pid = fork();
+	if (!pid) {
+		drop_admin();
+		_exit(read_rest(&nl, 0));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	nl_close(&nl);
+	nl = nl_on(nl_socket(), 4096);
+	nl_send(&nl, &rq);
+	ASSERT_EQ(0, as_nobody(as_nobody_rest, &nl));
+	nl_close(&nl);
+
+	/* The other way. */
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	pid = fork();
+	if (!pid) {
+		drop_admin();
+		nl = nl_on(nl_socket(), 4096);
+		nl_send(&nl, &rq);
+		send_fd(pair[1], nl.fd);
+		_exit(0);
+	}
+	nl = nl_on(receive_fd(pair[0]), 4096);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	n = 0;
+	a = nl_talk(&nl, &rq, count_hidden, &n);
+	ASSERT_EQ(0, a.err);
+	ASSERT_EQ(0, n);
+	nl_close(&nl);
+	for (int i = 0; i < HIDDEN; i++)
+		ASSERT_EQ(0, DO(&self->nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, hidden[i] })->a.err);
+}
+
 /* Root without privilege in a container that has the host's network and no device. */
 struct no_device {
 	u_int64_t domain, window, failure, buffer;
@@ -1527,6 +1616,72 @@ TEST_F(netlink, no_device)
 	IDS(DUMP(&self->nl, WINDOW_GET, { CAPKM_A_WINDOW_DOMAIN, at.domain }),
 	    WINDOW_ID, at.window);
 	ASSERT_EQ(0, t_ledger_destroy(self->a, 1));
+}
+
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* Root of a user namespace, with all capabilities there: a user like others. */
+static int be_root_inside(void *ctx)
+{
+	const struct stranger *s = ctx;
+	struct capkm_limit_value more = { .limit = CAPKM_LIMIT_HISTORY, .value = 1 << 20 };
+	struct capkm_domain_create create = {
+		.limits_uptr = t_ptr(&more), .limits_len = 1,
+	};
+	struct capkm_domain_attach attach = { .domain = s->closed };
+	struct capkm_device_fault fault = { .device[0] = 9 };
+	struct nl_request rq;
+	struct dump *d;
+	struct nl nl;
+	struct cl *b;
+
+	/* After a change of users it is not dumpable, and the files below are not its own. */
+	MUST(!prctl(PR_SET_DUMPABLE, 1) && !unshare(CLONE_NEWUSER));
+	MUST(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", "0 65534 1") &&
+	     put("/proc/self/gid_map", "0 65534 1"));
+	MUST(!getuid());
+	for (int own_network = 0; own_network <= 1; own_network++) {
+		MUST(!own_network || !unshare(CLONE_NEWNET));
+		nl = nl_open();
+		MUST(DUMP(&nl, DOMAIN_GET, { CAPKM_A_DOMAIN_ID, s->closed })->a.err == -ENOENT);
+		d = DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_UID), 0 });
+		MUST(!d->a.err && d->n == 1);
+		MUST(DO(&nl, LIMIT_SET, { CAPKM_A_LIMIT_DOMAIN, GET(d, 0, DOMAIN_ID) },
+			{ U32(CAPKM_A_LIMIT_LIMIT), CAPKM_LIMIT_BUFFERS },
+			{ CAPKM_A_LIMIT_VALUE, 1 })->a.err == -EPERM);
+		MUST(!DO(&nl, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, GET(d, 0, DOMAIN_ID) })->a.err);
+		MUST(DO(&nl, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_UID), 1 })->a.err == -EINVAL);
+		rq = request(&nl, CAPKM_CMD_DEVICE_FAULT, NLM_F_ACK, NULL, 0);
+		nl_put(&rq, CAPKM_A_FAULT_DEVICE, "0123456789abcdef", 16);
+		MUST(talk(&nl, rq)->a.err == -EPERM);
+		rq = request(&nl, CAPKM_CMD_EVENT_SUBSCRIBE, NLM_F_ACK, NULL, 0);
+		MUST(talk(&nl, rq)->a.err == -EPERM);
+		nl_close(&nl);
+	}
+	b = t_client();
+	MUST(t_call(b, CAPKM_NR_DOMAIN_ATTACH, &attach) == -ENOENT);
+	MUST(t_call(b, CAPKM_NR_DOMAIN_CREATE, &create) == -EPERM);
+	t_domain(b);
+	MUST(t_call(b, CAPKM_NR_DEVICE_FAULT, &fault) == -EPERM);
+	t_close(b);
+	return 0;
+}
+
+TEST_F(netlink, root_of_a_user_namespace)
+{
+	struct stranger s = { 0 };
+
+	ONLY_KERNEL();
+	s.closed = self->a->domain;
+	ASSERT_EQ(0, as_nobody(be_root_inside, &s));
 }
 
 /* A child in a network namespace of its own, as a container has one. */
