@@ -16,6 +16,7 @@
 #include <linux/timekeeping.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
 #include <linux/wait.h>
 #include <net/net_namespace.h>
 
@@ -24,9 +25,20 @@
 #include "capkm.h"
 #include "engine/host.h"
 
+/*
+ * What is kept here is not counted for a process when the kernel looks for one to kill,
+ * so it would kill others for who hoards. A caller can be told that there is no memory;
+ * kvzalloc() would not tell him where it falls back to vmalloc().
+ */
 void *host_alloc(size_t bytes)
 {
-	return kvzalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_ZERO;
+	void *p;
+
+	if (bytes <= PAGE_SIZE)
+		return kmalloc(bytes, gfp | __GFP_RETRY_MAYFAIL);
+	p = kmalloc(bytes, gfp | __GFP_NORETRY);
+	return p ? p : __vmalloc(bytes, gfp | __GFP_RETRY_MAYFAIL);
 }
 
 void host_free(void *p)

@@ -1988,6 +1988,91 @@ TEST_F(authority, memory_is_charged)
 	umount(GROUPS);
 }
 
+#define DOMAINS 200
+
+/* Persistent: they outlive the session that made them. */
+static int make_domains(struct capkm *unused, void *arg T_UNUSED)
+{
+	struct capkm_domain_create a = { .flags = CAPKM_DOMAIN_CREATE_F_PERSISTENT };
+	int fd, rc = 0;
+
+	(void)unused;
+	for (int i = 0; i < DOMAINS && !rc; i++) {
+		fd = open("/dev/capkm", O_RDWR | O_CLOEXEC);
+		rc = raw(fd, CAPKM_NR_DOMAIN_CREATE, &a);
+		close(fd);
+	}
+	return rc;
+}
+
+/* Also what stays without a process. */
+TEST_F(authority, domains_are_charged)
+{
+	struct capkm_domain_destroy destroy = { 0 };
+	u_int64_t before;
+	struct cl *b;
+
+	ONLY_KERNEL();
+	b = t_process();
+	t_domain(b);
+	if (!group_of(t_pid(b)))
+		SKIP(return, "needs root and cgroups of memory");
+	before = charged();
+	ASSERT_EQ(0, t_run(b, make_domains, NULL, 0));
+	ASSERT_GT(charged(), before + DOMAINS * 4096);
+	destroy.domain = b->domain;
+	t_kill(b);
+	/* No process is left in it, and it is charged all the same. */
+	ASSERT_GT(charged(), DOMAINS * 4096);
+	for (int i = 0; i < DOMAINS; i++) {
+		destroy.domain++;
+		ASSERT_EQ(0, t_call(self->a, CAPKM_NR_DOMAIN_DESTROY, &destroy));
+	}
+	UNTIL(charged() < DOMAINS * 4096 / 2);
+	rmdir(GROUP);
+	umount(GROUPS);
+}
+
+/* Buffers without end, for which the process needs no memory of its own. */
+static int make_too_much(void)
+{
+	struct capkm_buffer_create a = { .bytes = 64 };
+	struct cl *b = t_client();
+	int rc = 0;
+
+	t_domain(b);
+	while (!rc)
+		rc = t_call(b, CAPKM_NR_BUFFER_CREATE, &a);
+	return rc == -ENOMEM ? 0 : 1;
+}
+
+/* Whoever makes the module keep more than he may have is told so, and nobody is killed. */
+TEST_F(authority, memory_is_bounded)
+{
+	int pid, status, go[2];
+	char c;
+
+	ONLY_KERNEL();
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	if (!pid) {
+		close(go[1]);
+		_exit(read(go[0], &c, 1) == 1 ? make_too_much() : 2);
+	}
+	if (!group_of(pid)) {
+		close(go[1]);
+		SKIP(return, "needs root and cgroups of memory");
+	}
+	ASSERT_TRUE(put(GROUP "/memory.max", "16M"));
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	UNTIL(charged() < 4 << 20);
+	t_is_clean(self->a, self->x, 0, BYTES);
+	rmdir(GROUP);
+	umount(GROUPS);
+}
+
 TEST_F(authority, close_reports_nothing)
 {
 	struct cl *b;
