@@ -1129,6 +1129,45 @@ TEST_F(netlink, last_domains_gone)
 	}
 }
 
+/* Who makes domains all the time does not make a dump longer. */
+TEST_F(netlink, later_domains)
+{
+	struct nl_answer a = { 0 };
+	u_int64_t id[100], later;
+	struct nl_request rq;
+	unsigned int all;
+	struct dump *d;
+	struct nl other;
+
+	ONLY_KERNEL();
+	other = nl_open();
+	for (int i = 0; i < 100; i++) {
+		d = DO(&other, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 });
+		ASSERT_EQ(0, d->a.err);
+		id[i] = GET(d, 0, DOMAIN_ID);
+	}
+	nl_close(&self->nl);
+	self->nl = nl_on(nl_socket(), 4096);
+	rq = request(&self->nl, CAPKM_CMD_DOMAIN_GET, NLM_F_DUMP, NULL, 0);
+	a = nl_talk(&self->nl, &rq, NULL, NULL);
+	all = a.records;
+	memset(&a, 0, sizeof(a));
+	nl_send(&self->nl, &rq);
+	ASSERT_TRUE(nl_step(&self->nl, &a, NULL, NULL));
+	ASSERT_LT(a.records, all);
+	d = DO(&other, DOMAIN_NEW, { U32(CAPKM_A_DOMAIN_MODE), 0600 });
+	ASSERT_EQ(0, d->a.err);
+	later = GET(d, 0, DOMAIN_ID);
+	finish(&self->nl, &a);
+	ASSERT_EQ(0, a.err);
+	ASSERT_TRUE(a.interrupted);
+	ASSERT_EQ(all, a.records);
+	ASSERT_EQ(0, DO(&other, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, later })->a.err);
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(0, DO(&other, DOMAIN_DEL, { CAPKM_A_DOMAIN_ID, id[i] })->a.err);
+	nl_close(&other);
+}
+
 /* Ranges that are confirmed are no ranges any more. */
 TEST_F(netlink, confirmed_meanwhile)
 {

@@ -674,7 +674,7 @@ int capkm_device_fault(struct capkm_device_fault *a, const char *text,
 		.who = who, .code = a->code, .text = &array,
 	};
 	struct domain *d;
-	u64 id = 0;
+	u64 id = 0, last;
 	int err, first = 0;
 
 	if (!who->admin)
@@ -682,7 +682,8 @@ int capkm_device_fault(struct capkm_device_fault *a, const char *text,
 	if (!memcmp(a->device, host, sizeof(host)))
 		return -EINVAL;
 	a->out_clients = 0;
-	while (!host_killed() && (d = ck_domain_next(id))) {
+	last = ck_domain_last();
+	while (!host_killed() && (d = ck_domain_next(id, last))) {
 		id = d->id + 1;
 		err = fault_domain(d, a->device, &t, &a->out_clients);
 		first = first ? first : err;

@@ -26,7 +26,7 @@ void capkm_engine_exit(void)
 {
 	struct domain *d;
 
-	while ((d = ck_domain_next(0))) {
+	while ((d = ck_domain_next(0, U64_MAX))) {
 		ck_domain_unlist(d);
 		ck_domain_put(d);
 	}
@@ -68,14 +68,26 @@ struct domain *ck_domain_find_for(u64 id, const struct capkm_caller *who)
 	return NULL;
 }
 
-struct domain *ck_domain_next(u64 id)
+struct domain *ck_domain_next(u64 id, u64 last)
 {
+	struct id_node *node;
 	struct domain *d;
 
 	host_lock(&registry.lock);
-	d = get(ck_id_from(&registry.domains, id));
+	node = ck_id_from(&registry.domains, id);
+	d = get(node && node->id <= last ? node : NULL);
 	host_unlock(&registry.lock);
 	return d;
+}
+
+u64 ck_domain_last(void)
+{
+	u64 last;
+
+	host_lock(&registry.lock);
+	last = registry.next_domain;
+	host_unlock(&registry.lock);
+	return last;
 }
 
 u64 ck_domains_changes(void)
@@ -271,12 +283,12 @@ static bool lapsed(const struct domain *d, u64 now)
 
 void capkm_engine_reap(void)
 {
-	u64 now = host_uptime_ns();
+	const u64 now = host_uptime_ns(), last = ck_domain_last();
 	struct domain *d;
 	bool gone;
 	u64 id = 0;
 
-	while ((d = ck_domain_next(id))) {
+	while ((d = ck_domain_next(id, last))) {
 		id = d->id + 1;
 		host_lock(&registry.lock);
 		gone = lapsed(d, now);

@@ -368,7 +368,10 @@ static int dump_all(struct dump *dump)
 	struct capkm_cursor *cursor = dump->cursor;
 	int err = 0;
 
-	while (!err && (dump->domain = ck_domain_next(cursor->domain))) {
+	if (!cursor->last)
+		cursor->last = ck_domain_last();
+	while (!err && (dump->domain = ck_domain_next(cursor->domain,
+						      cursor->last))) {
 		note_changes(dump, &cursor->among_domains,
 			     ck_domains_changes());
 		err = dump_if_allowed(dump);

@@ -171,6 +171,7 @@ struct capkm_dump_query {
 /**
  * struct capkm_cursor - where a dump goes on; zero it at the start
  * @domain: id of the domain reached
+ * @last: id of the newest domain when it started, 0 if it is of one
  * @id: id of the object reached
  * @at: of that object, the byte or the part reached
  * @in_domain: count of changes of what is dumped in that domain
@@ -178,7 +179,7 @@ struct capkm_dump_query {
  * @changes: how often the dump has noticed a change behind its back
  */
 struct capkm_cursor {
-	u64 domain;
+	u64 domain, last;
 	u64 id;
 	u64 at;
 	u64 in_domain, among_domains;

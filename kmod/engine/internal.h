@@ -847,7 +847,13 @@ struct window *ck_slot_window(const struct slot *slot, u32 *state);
 struct domain *ck_domain_find(u64 id);	/* takes a reference; no lock held */
 /* The same for who has no session: NULL also for one that is not there for him. */
 struct domain *ck_domain_find_for(u64 id, const struct capkm_caller *who);
-struct domain *ck_domain_next(u64 id);	/* the first from @id up; the same */
+/* The first from @id up to @last; the same. */
+struct domain *ck_domain_next(u64 id, u64 last);
+/*
+ * The newest by now: who walks the domains goes no further, so that users who make them
+ * all the time do not keep him.
+ */
+u64 ck_domain_last(void);
 u64 ck_domains_changes(void);		/* that were listed or unlisted; the same */
 /* The lowest user from *@uid up that has domains, and how many; the same. */
 bool ck_domains_of(u64 *uid, u64 *domains, u64 *defunct);
