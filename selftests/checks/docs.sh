@@ -4,10 +4,10 @@
 # The documents say what there is: each call is in the manual, with each errno that
 # the header names for it, and in a test; each limit, event and name of the ABI is in
 # the manual; each name in a page is in a header, each command of capadm is one, what is
-# linked to exists, the pages parse, the pages on the design name each file of the engine,
-# and the programs of the README and of the page on memory compile (and print what is
-# shown, if the library has been built). That the pages parse is left out where
-# python3-docutils or, for the manual pages, man is not installed.
+# linked to exists, the pages parse, the pages on the design name each file of the engine
+# and no test that there is not, and the programs of the README and of the page on memory
+# compile (and print what is shown, if the library has been built). That the pages parse is
+# left out where python3-docutils or, for the manual pages, man is not installed.
 
 set -u
 shopt -s nullglob
@@ -219,6 +219,20 @@ for file in kmod/engine/*.c; do
 	grep -qF "\`\`${file##*/}\`\`" Documentation/design/overview.rst ||
 		wrong "Documentation/design/overview.rst does not name $file"
 done
+
+# The page on security names the test that shows it: program.test, or a script.
+security=Documentation/design/security.rst
+# shellcheck disable=SC2016 # no expansion
+grep -oE '`[a-z_]+\.[a-z_0-9]+`' "$security" | tr -d '`' | sort -u >"$tmp/tests"
+[ -s "$tmp/tests" ] || wrong "$security names no test"
+while IFS=. read -r program test; do
+	grep -qE "^TEST(_F|_F_TIMEOUT)?\((.*, )?${test}[,)]" "selftests/$program.c" ||
+		wrong "$security names $program.$test, which is no test"
+done <"$tmp/tests"
+grep -oE 'checks/[a-z_]+\.sh' "$security" | sort -u >"$tmp/scripts"
+while read -r script; do
+	[ -e "selftests/vm/$script" ] || wrong "$security names $script, which is no script"
+done <"$tmp/scripts"
 
 # program NAME PAGE [ARCHIVE LIBS...]: $tmp/NAME.c, which the page has, becomes $tmp/NAME.
 flags=(-std=gnu11 -Wall -Wextra -Werror -Iinclude/uapi -Ilib/include)
