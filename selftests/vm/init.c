@@ -8,6 +8,7 @@
  * success.  Arguments that the kernel does not know reach us as environment.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -30,6 +31,7 @@
 
 #define MARK "vm: log starts here"
 #define KMEMLEAK "/sys/kernel/debug/kmemleak"
+#define SLABS "/sys/kernel/debug/slab"
 
 static const struct {
 	const char *type, *dir, *opts;
@@ -184,6 +186,55 @@ static int scan_leaks(void)
 	return found;
 }
 
+/* Functions of a module that is gone have no names any more. */
+static bool is_nameless(const char *line)
+{
+	line += strspn(line, " ");
+	return !strncmp(line, "0x", 2);
+}
+
+/*
+ * What the module has asked for and not given back, by the stacks that debug kernels keep
+ * of each object. What KASAN holds back is free.
+ */
+static int scan_slab(const char *cache)
+{
+	char path[512], line[512], count[16] = "";
+	int found = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/slab/%s/shrink", cache);
+	write_file(path, "1");
+	snprintf(path, sizeof(path), SLABS "/%s/alloc_traces", cache);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strspn(line, " ") < 8)
+			sscanf(line, "%15s", count);
+		else if (is_nameless(line) && count[0]) {
+			printf("vm: leak: %s objects of %s\n", count, cache);
+			count[0] = '\0';
+			found++;
+		}
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int scan_slabs(void)
+{
+	DIR *d = opendir(SLABS);
+	struct dirent *e;
+	int found = 0;
+
+	while (d && (e = readdir(d)))
+		if (!strncmp(e->d_name, "kmalloc", 7) || !strncmp(e->d_name, "skb", 3))
+			found += scan_slab(e->d_name);
+	if (d)
+		closedir(d);
+	return found;
+}
+
 static void verdict(int rc, int unload, int splats)
 {
 	const char *nonce = getenv("vm_nonce");
@@ -203,8 +254,8 @@ static void verdict(int rc, int unload, int splats)
 static void __attribute__((noreturn)) power_off(void)
 {
 	sync();
-	/* The machine is told not to come back from a reboot. */
-	reboot(RB_AUTOBOOT);
+	/* A machine of QEMU is told not to come back from a reboot. */
+	reboot(getenv("vm_power_off") ? RB_POWER_OFF : RB_AUTOBOOT);
 	for (;;)
 		pause();
 }
@@ -249,7 +300,7 @@ int main(void)
 	unload = access("/run/unloaded", F_OK) ? run(-1, "/bin/rmmod", "capkm", NULL) : 0;
 	if (unload)
 		printf("vm: rmmod capkm: exit status %d\n", unload);
-	splats = scan_leaks() + scan_log();
+	splats = scan_leaks() + scan_slabs() + scan_log();
 
 	if (!access("/get", F_OK)) {
 		fd = open_port(FILES);
