@@ -9,10 +9,11 @@
 
 uint64_t get_number(struct nlattr *attr)
 {
-	if (!attr)
-		return 0;
-	return nla_len(attr) >= (int)sizeof(uint64_t) ? nla_get_u64(attr) :
-							nla_get_u32(attr);
+	const int n = attr ? nla_len(attr) : 0;
+
+	if (n >= (int)sizeof(uint64_t))
+		return nla_get_u64(attr);
+	return n >= (int)sizeof(uint32_t) ? nla_get_u32(attr) : 0;
 }
 
 const char *get_text(struct nlattr *attr)
