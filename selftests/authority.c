@@ -1912,38 +1912,19 @@ TEST_F(authority, limit_of_scopes)
 	t_close(b);
 }
 
-/* A session that goes in good order takes its private work along, unreported. */
-#define GROUPS	"/tmp/cgroup"
-#define GROUP	GROUPS "/capkm"
-
-static bool put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) > 0;
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
-/* A cgroup of its own for process @pid; false if the kernel has none for memory. */
+/* Moves process @pid into a cgroup of its own; false if the kernel has none for memory. */
 static bool group_of(int pid)
 {
 	char text[16];
 
-	mkdir(GROUPS, 0700);
-	if (mount("none", GROUPS, "cgroup2", 0, NULL) ||
-	    !put(GROUPS "/cgroup.subtree_control", "+memory") ||
-	    mkdir(GROUP, 0700))
-		return false;
 	snprintf(text, sizeof(text), "%d", pid);
-	return put(GROUP "/cgroup.procs", text);
+	return memory_group() && t_put_file(MEMORY_GROUP "/cgroup.procs", text);
 }
 
 static u_int64_t charged(void)
 {
 	unsigned long long bytes = 0;
-	FILE *f = fopen(GROUP "/memory.current", "r");
+	FILE *f = fopen(MEMORY_GROUP "/memory.current", "r");
 
 	if (f) {
 		if (fscanf(f, "%llu", &bytes) != 1)
@@ -1984,8 +1965,7 @@ TEST_F(authority, memory_is_charged)
 	}
 	t_kill(b);
 	UNTIL(charged() < before + BUFFERS * 200);
-	rmdir(GROUP);
-	umount(GROUPS);
+	memory_group_end();
 }
 
 #define DOMAINS 200
@@ -2029,8 +2009,7 @@ TEST_F(authority, domains_are_charged)
 		ASSERT_EQ(0, t_call(self->a, CAPKM_NR_DOMAIN_DESTROY, &destroy));
 	}
 	UNTIL(charged() < DOMAINS * 4096 / 2);
-	rmdir(GROUP);
-	umount(GROUPS);
+	memory_group_end();
 }
 
 /* Buffers without end, for which the process needs no memory of its own. */
@@ -2063,16 +2042,16 @@ TEST_F(authority, memory_is_bounded)
 		close(go[1]);
 		SKIP(return, "needs root and cgroups of memory");
 	}
-	ASSERT_TRUE(put(GROUP "/memory.max", "16M"));
+	ASSERT_TRUE(t_put_file(MEMORY_GROUP "/memory.max", "16M"));
 	ASSERT_EQ(1, write(go[1], "", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 	UNTIL(charged() < 4 << 20);
 	t_is_clean(self->a, self->x, 0, BYTES);
-	rmdir(GROUP);
-	umount(GROUPS);
+	memory_group_end();
 }
 
+/* A session that goes in good order takes its private work along, unreported. */
 TEST_F(authority, close_reports_nothing)
 {
 	struct cl *b;

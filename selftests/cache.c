@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The metadata cache and the fenced drop queue. */
 #include "capkm_test.h"
+#include "choices.h"
 #include "fail_alloc.h"
 
 #include <capkm/pool.h>
 #include <pthread.h>
 
 static struct capkm_error err = CAPKM_OPTS(struct capkm_error);
-
-static u_int64_t rng(u_int64_t *state)
-{
-	u_int64_t z = (*state += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
 
 /* A call that fails with @rc and says @part. */
 #define REFUSED(rc, part, call) do {					\
@@ -668,8 +660,8 @@ TEST_F(cache, random)
 
 	new_cache(self, capacity, 64);
 	for (u_int64_t i = t_param("CAPKM_TEST_OPS", 50000, 50000); i; i--) {
-		const int owner = rng(&seed) % OWNERS, key = rng(&seed) % KEYS;
-		const u_int64_t what = rng(&seed) % 20;
+		const int owner = choices_next(&seed) % OWNERS, key = choices_next(&seed) % KEYS;
+		const u_int64_t what = choices_next(&seed) % 20;
 
 		T_AT;
 		if (!m.id[owner]) {
@@ -691,7 +683,7 @@ TEST_F(cache, random)
 			m.id[owner] = ids;
 		} else if (what < 19) {
 			model_end(self, &m, owner);
-		} else if (!(rng(&seed) % 8)) {
+		} else if (!(choices_next(&seed) % 8)) {
 			capkm_cache_clear_unpinned(self->cache);
 			model_evict(&m, self->store, 0);
 		}
@@ -716,12 +708,12 @@ static void *play(void *arg)
 	const u_int64_t window = p->seed;
 
 	for (u_int64_t i = 0; i < p->ops && !p->rc; i++) {
-		const unsigned char n = rng(&p->seed) % 32;
+		const unsigned char n = choices_next(&p->seed) % 32;
 		struct capkm_cache_stats stats = CAPKM_OPTS(struct capkm_cache_stats);
 		uint64_t value;
 		int is_kept;
 
-		switch (rng(&p->seed) % 16) {
+		switch (choices_next(&p->seed) % 16) {
 		case 0:
 			capkm_cache_commit(p->cache, window, window);
 			break;
@@ -1132,12 +1124,12 @@ static void *push_and_flush(void *arg)
 	struct pusher *p = arg;
 
 	for (u_int64_t i = 0; i < p->ops; i++) {
-		push(p->queue, p->device, rng(&p->seed) % (1 << 22));
-		switch (rng(&p->seed) % 64) {
+		push(p->queue, p->device, choices_next(&p->seed) % (1 << 22));
+		switch (choices_next(&p->seed) % 64) {
 		case 0:
 			pthread_mutex_lock(&p->device->mutex);
-			p->device->fail_wait = rng(&p->seed) % 3 ? 0 : -EIO;
-			p->device->fail_fence = rng(&p->seed) % 3 ? 0 : -EIO;
+			p->device->fail_wait = choices_next(&p->seed) % 3 ? 0 : -EIO;
+			p->device->fail_fence = choices_next(&p->seed) % 3 ? 0 : -EIO;
 			pthread_mutex_unlock(&p->device->mutex);
 			break;
 		case 1:

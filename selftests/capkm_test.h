@@ -84,6 +84,17 @@ static T_UNUSED u_int64_t t_param(const char *name, u_int64_t native, u_int64_t 
 	return s && *s ? strtoull(s, NULL, 0) : t_embedded() ? native : vm;
 }
 
+/* Of /proc, /sys, or a cgroup: what is written at once. */
+static T_UNUSED bool t_put_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
 /* ----------------------------------------------------------------- clients */
 
 #define T_ROOM (1 << 20)

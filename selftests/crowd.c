@@ -8,16 +8,13 @@
  *   CAPKM_CROWD_KILLS  how many are killed in each test
  *   CAPKM_CROWD_SEED   what to repeat
  */
+#include "choices.h"
 #include "process.h"
 
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #define CROWD	100
 #define LANE	16
-#define CGROUP	"/run/capkm-crowd"
-#define GROUP	CGROUP "/crowd"
 
 /* What one process does. Written by it, or while it is dead by who mends its lane. */
 struct lane {
@@ -34,13 +31,12 @@ struct crowd {
 	struct lane *lane;	/* shared */
 	int pid[CROWD];
 	bool hungry;
-	unsigned int dice;
+	struct choices choices;
 };
 
 static unsigned int roll(struct crowd *c, unsigned int n)
 {
-	c->dice = c->dice * 1103515245 + 12345;
-	return (c->dice >> 8) % n;
+	return choose(&c->choices, n);
 }
 
 #define LANE_OF(c, i) C({ (c)->buffer, (u_int64_t)(i) * LANE, ((u_int64_t)(i) + 1) * LANE })
@@ -115,16 +111,6 @@ static void eat(struct crowd *c)
 	eaten = 0;
 }
 
-static bool put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 static void __attribute__((noreturn)) be_one(struct crowd *c, int i)
 {
 	struct cl *cl;
@@ -134,8 +120,8 @@ static void __attribute__((noreturn)) be_one(struct crowd *c, int i)
 	cl = t_client();
 	t_attach(cl, c->domain);
 	t_open(cl, c->buffer);
-	if (c->hungry && !put(GROUP "/cgroup.procs", "0"))
-		t_die("no place in %s: %s", GROUP, strerror(errno));
+	if (c->hungry && !t_put_file(MEMORY_GROUP "/cgroup.procs", "0"))
+		t_die("no place in %s: %s", MEMORY_GROUP, strerror(errno));
 	for (;;) {
 		change(c, cl, i);
 		look_at(c, cl, roll(c, c->n));
@@ -155,7 +141,7 @@ static void start(struct crowd *c, int i)
 	if (c->pid[i] < 0)
 		t_die("fork: %s", strerror(errno));
 	if (!c->pid[i]) {
-		c->dice = dice;
+		c->choices.rng = dice;
 		be_one(c, i);
 	}
 }
@@ -248,8 +234,8 @@ static struct crowd gather(int n, bool hungry)
 {
 	struct crowd c = { .n = n, .hungry = hungry };
 
-	c.dice = t_param("CAPKM_CROWD_SEED", 0, time(NULL));
-	printf("# seed %u\n", c.dice);
+	c.choices.rng = t_param("CAPKM_CROWD_SEED", 0, time(NULL));
+	printf("# seed %" PRIu64 "\n", c.choices.rng);
 	c.a = t_client();
 	c.domain = t_domain(c.a);
 	c.buffer = t_shared(c.a, (u_int64_t)n * LANE);
@@ -322,25 +308,13 @@ TEST_F_TIMEOUT(crowd, stopped_and_killed, 600)
 	disperse(&c);
 }
 
-static bool make_group(const char *most)
-{
-	mkdir(CGROUP, 0755);
-	if (mount("cgroup2", CGROUP, "cgroup2", 0, NULL))
-		return false;
-	if (put(CGROUP "/cgroup.subtree_control", "+memory") && !mkdir(GROUP, 0755) &&
-	    put(GROUP "/memory.max", most))
-		return true;
-	umount(CGROUP);
-	return false;
-}
-
 static u_int64_t failed_for_memory(void)
 {
 	char text[512] = "", *at;
-	int fd = open(GROUP "/memory.events", O_RDONLY | O_CLOEXEC);
+	int fd = open(MEMORY_GROUP "/memory.events", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		t_die("%s/memory.events: %s", GROUP, strerror(errno));
+		t_die("%s/memory.events: %s", MEMORY_GROUP, strerror(errno));
 	close(fd);
 	at = strstr(text, "oom_kill ");
 	return at ? strtoull(at + 9, NULL, 10) : 0;
@@ -353,7 +327,7 @@ TEST_F_TIMEOUT(crowd, out_of_memory, 600)
 	int kills;
 
 	ONLY_KERNEL();
-	if (geteuid() || !make_group("24M"))
+	if (!memory_group() || !t_put_file(MEMORY_GROUP "/memory.max", "24M"))
 		SKIP(return, "needs root and a memory cgroup");
 	kills = t_param("CAPKM_CROWD_KILLS", 0, 20);
 	c = gather(12, true);
@@ -373,8 +347,7 @@ TEST_F_TIMEOUT(crowd, out_of_memory, 600)
 	       turns(&c));
 	EXPECT_LE((u_int64_t)kills, failed_for_memory());
 	disperse(&c);
-	rmdir(GROUP);
-	umount(CGROUP);
+	memory_group_end();
 }
 
 TEST_HARNESS_MAIN

@@ -22,26 +22,16 @@ static int t_nth = -1;
 
 static unsigned long t_calls, t_faults;
 
-static bool put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 /* Every allocation may fail, those of whole pages too, and nothing is printed. */
 static bool can_fail(void)
 {
 	return !t_embedded() && !access("/proc/self/fail-nth", W_OK) &&
-	       put(FAULTS "failslab/ignore-gfp-wait", "N") &&
-	       put(FAULTS "failslab/verbose", "0") &&
-	       put(FAULTS "fail_page_alloc/ignore-gfp-wait", "N") &&
-	       put(FAULTS "fail_page_alloc/min-order", "0") &&
-	       put(FAULTS "fail_page_alloc/verbose", "0") &&
-	       put(FAULTS "fail_usercopy/verbose", "0");
+	       t_put_file(FAULTS "failslab/ignore-gfp-wait", "N") &&
+	       t_put_file(FAULTS "failslab/verbose", "0") &&
+	       t_put_file(FAULTS "fail_page_alloc/ignore-gfp-wait", "N") &&
+	       t_put_file(FAULTS "fail_page_alloc/min-order", "0") &&
+	       t_put_file(FAULTS "fail_page_alloc/verbose", "0") &&
+	       t_put_file(FAULTS "fail_usercopy/verbose", "0");
 }
 
 static void set_nth(int fd, unsigned int n)
@@ -117,7 +107,7 @@ static unsigned long objects_of(const char *cache, const char *maker)
 
 	/* What KASAN keeps back is free. */
 	snprintf(path, sizeof(path), "/sys/kernel/slab/%s/shrink", cache);
-	put(path, "1");
+	t_put_file(path, "1");
 	snprintf(path, sizeof(path), SLABS "/%s/alloc_traces", cache);
 	f = fopen(path, "r");
 	while (f && fgets(line, sizeof(line), f)) {

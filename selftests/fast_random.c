@@ -8,6 +8,7 @@
  *   CAPKM_TEST_SEED  of the first program; one that fails says its own
  */
 #include "capkm_test.h"
+#include "choices.h"
 
 #define WAYS	3		/* on, off, random */
 #define BUFFERS	12u
@@ -55,14 +56,9 @@ struct world {
 	struct capkm_error err;
 };
 
-/* SplitMix64 */
 static unsigned int draw(struct world *w, unsigned int n)
 {
-	uint64_t z = w->rng += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return (z ^ z >> 31) % n;
+	return choices_next(&w->rng) % n;
 }
 
 #define WRONG(w, ...) do {						\

@@ -12,6 +12,7 @@
  *   CAPKM_TEST_SEED    of the first one
  */
 #include "capkm_test.h"
+#include "choices.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -80,19 +81,9 @@ struct player {
 		t_die("%s: %d: %s", #call, rc_, (p)->err.text);		\
 } while (0)
 
-/* SplitMix64 */
-static uint64_t next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 static unsigned int draw(struct player *p, unsigned int n)
 {
-	return next(&p->rng) % n;
+	return choices_next(&p->rng) % n;
 }
 
 static struct capkm_claim claim(const struct game *g, unsigned int buffer)
@@ -183,7 +174,7 @@ static unsigned int any_buffer(struct player *p)
 }
 
 /* Distinct ones, that this thread has no scope on. */
-static uint32_t choose(struct player *p, unsigned int *buffer)
+static uint32_t pick(struct player *p, unsigned int *buffer)
 {
 	uint32_t n = 0, most = 1 + draw(p, 3);
 
@@ -211,7 +202,7 @@ static void enter(struct player *p)
 	bool known;
 	int rc;
 
-	w.n = choose(p, w.buffer);
+	w.n = pick(p, w.buffer);
 	if (!w.n || p->held_n == HELD)
 		return;
 	for (uint32_t i = 0; i < w.n; i++)

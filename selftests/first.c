@@ -7,16 +7,11 @@
 
 static bool put_parameter(const char *name, u_int64_t value)
 {
-	char path[80];
-	FILE *f;
-	bool ok;
+	char path[80], text[24];
 
 	snprintf(path, sizeof(path), "/sys/module/capkm/parameters/%s", name);
-	f = fopen(path, "w");
-	if (!f)
-		return false;
-	ok = fprintf(f, "%" PRIu64, value) > 0;
-	return !fclose(f) && ok;
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return t_put_file(path, text);
 }
 
 static bool begin_at(u_int64_t id, u_int64_t sequence)

@@ -12,6 +12,7 @@
 #define HOST_MODEL_H
 
 #include "capkm_test.h"
+#include "choices.h"
 
 #include <capkm/host.h>
 #include <stdatomic.h>
@@ -28,16 +29,6 @@
 #define PAST		400
 #define LOG		48
 #define LATE		2	/* attempts that the kernel of that name needs */
-
-/* SplitMix64 */
-static uint64_t next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 /* ---------------------------------------------------------------- functions */
 
@@ -321,13 +312,13 @@ die(struct world *w, const char *fmt, ...)
 
 static unsigned int roll(struct world *w, unsigned int n)
 {
-	return next(&w->rng) % n;
+	return choices_next(&w->rng) % n;
 }
 
 /* Draws that must not change the program: who runs it, and how fast. */
 static unsigned int toss(struct world *w, unsigned int n)
 {
-	return next(&w->noise) % n;
+	return choices_next(&w->noise) % n;
 }
 
 static struct touch *touch_of(struct recording *rec, const struct mem *m)

@@ -1657,16 +1657,6 @@ TEST_F(netlink, no_device)
 	ASSERT_EQ(0, t_ledger_destroy(self->a, 1));
 }
 
-static bool put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 /* Root of a user namespace, with all capabilities there: a user like others. */
 static int be_root_inside(void *ctx)
 {
@@ -1684,8 +1674,8 @@ static int be_root_inside(void *ctx)
 
 	/* After a change of users it is not dumpable, and the files below are not its own. */
 	MUST(!prctl(PR_SET_DUMPABLE, 1) && !unshare(CLONE_NEWUSER));
-	MUST(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", "0 65534 1") &&
-	     put("/proc/self/gid_map", "0 65534 1"));
+	MUST(t_put_file("/proc/self/setgroups", "deny") && t_put_file("/proc/self/uid_map", "0 65534 1") &&
+	     t_put_file("/proc/self/gid_map", "0 65534 1"));
 	MUST(!getuid());
 	for (int own_network = 0; own_network <= 1; own_network++) {
 		MUST(!own_network || !unshare(CLONE_NEWNET));

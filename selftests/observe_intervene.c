@@ -11,6 +11,7 @@
 #include <capkm/observe_host.h>
 
 #include "calls.h"
+#include "choices.h"
 #include "fail_alloc.h"
 #include "process.h"
 
@@ -2382,11 +2383,7 @@ struct random_op {
 
 static u_int64_t roll(u_int64_t *rng, u_int64_t n)
 {
-	u_int64_t z = *rng += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return (z ^ z >> 31) % n;
+	return choices_next(rng) % n;
 }
 
 static char *random_plan(struct random_op ops[RANDOM_OPS], unsigned int n, u_int64_t *rng)

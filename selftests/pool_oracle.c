@@ -7,6 +7,7 @@
  * CAPKM_TEST_OPS: operations of each test. CAPKM_TEST_SEED: seed of the first run;
  * a run that fails says its seed.
  */
+#include "choices.h"
 #include "pages.h"
 #include <pthread.h>
 
@@ -62,16 +63,6 @@ static void __attribute__((format(printf, 1, 2), noreturn)) wrong(const char *fm
 	if (ok_)							\
 		wrong("%s: %d (%s)", #call, ok_, err.text);		\
 } while (0)
-
-/* SplitMix64 */
-static u_int64_t next(u_int64_t *state)
-{
-	u_int64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 /* ---- the ways to serve sizes */
 
@@ -324,7 +315,7 @@ static void property_alloc(struct property *p, u_int64_t stream)
 	u_int64_t whole;
 	int rc;
 
-	*m = (struct memory){ .size = 32 * (1 + next(&p->rng) % 64) };
+	*m = (struct memory){ .size = 32 * (1 + choices_next(&p->rng) % 64) };
 	rc = capkm_pool_alloc(p->pool, stream % SLOTS, m->size, &m->id, &err);
 	if (rc == -ENOSPC && p->most)
 		return;
@@ -356,10 +347,10 @@ static void range(struct property *p, const struct memory *m, struct capkm_claim
 	u_int64_t start;
 
 	*c = m->slice.claim;
-	if (next(&p->rng) % 100 < 50)
+	if (choices_next(&p->rng) % 100 < 50)
 		return;
-	start = next(&p->rng) % m->size;
-	c->end = c->start + start + 1 + next(&p->rng) % (m->size - start);
+	start = choices_next(&p->rng) % m->size;
+	c->end = c->start + start + 1 + choices_next(&p->rng) % (m->size - start);
 	c->start += start;
 }
 
@@ -375,7 +366,7 @@ static void property_writes(struct property *p, const unsigned int *which,
 
 		for (u_int64_t b = at; b < at + bytes; b++) {
 			m->failure[b] = scope->failure;
-			m->data[b] = next(&p->rng);
+			m->data[b] = choices_next(&p->rng);
 		}
 		memcpy(bytes_of(p->pages, m->slice.address, m->size) + at, m->data + at,
 		       bytes);
@@ -391,8 +382,8 @@ static void property_launch(struct property *p, u_int64_t stream, unsigned int m
 	struct capkm_scope scope;
 	struct capkm_claim c[3];
 
-	for (k = 1 + next(&p->rng) % (p->n < most ? p->n : most); k; k--) {
-		unsigned int i = next(&p->rng) % p->n, j = 0;
+	for (k = 1 + choices_next(&p->rng) % (p->n < most ? p->n : most); k; k--) {
+		unsigned int i = choices_next(&p->rng) % p->n, j = 0;
 
 		while (j < n && which[j] != i)
 			j++;
@@ -546,26 +537,26 @@ static void check_failures(struct property *p)
 
 static void property_step(struct property *p)
 {
-	unsigned int draw = next(&p->rng) % 100;
-	u_int64_t stream = next(&p->rng) % 8;
+	unsigned int draw = choices_next(&p->rng) % 100;
+	u_int64_t stream = choices_next(&p->rng) % 8;
 	struct capkm_claim c;
 
 	if (draw < 20) {
 		property_alloc(p, stream);
 	} else if (draw < 60 && p->n) {
 		/* A launch draws another stream than the one it runs on. */
-		next(&p->rng);
+		choices_next(&p->rng);
 		property_launch(p, stream, 3, draw < 40);
 	} else if (draw < 70 && p->n) {
 		property_launch(p, stream, 1, false);
 	} else if (draw < 90 && p->n) {
-		const struct memory *m = &p->m[next(&p->rng) % p->n];
+		const struct memory *m = &p->m[choices_next(&p->rng) % p->n];
 
 		range(p, m, &c);
 		property_read(p, m, &c);
 	} else if (draw < 96 && p->n) {
-		property_free(p, next(&p->rng) % p->n);
-	} else if (draw >= 96 && next(&p->rng) % 100 < 50) {
+		property_free(p, choices_next(&p->rng) % p->n);
+	} else if (draw >= 96 && choices_next(&p->rng) % 100 < 50) {
 		/* The other half is what each reservation does by itself. */
 		note("cleanup", 0, stream % SLOTS);
 		OK(capkm_pool_cleanup(p->pool, stream % SLOTS, &err));
@@ -590,7 +581,7 @@ static void last_writer(const struct areas *areas, u_int64_t seed)
 	while (step_now++ < OPS) {
 		property_step(p);
 		if (p->n)
-			check_memory(p, &p->m[next(&p->rng) % p->n]);
+			check_memory(p, &p->m[choices_next(&p->rng) % p->n]);
 		check_failures(p);
 		check_sums(p->cl, p->pool, p->pages, false);
 	}
@@ -673,7 +664,7 @@ struct model {
 
 static unsigned int draw(struct model *m, unsigned int n)
 {
-	return next(&m->rng) % n;
+	return choices_next(&m->rng) % n;
 }
 
 /* Around one call of the pool. */
@@ -1411,7 +1402,7 @@ static u_int64_t wrong_id(struct model *m)
 	case 0:
 		return m->other_id;
 	case 1:
-		return next(&m->rng);
+		return choices_next(&m->rng);
 	case 2:
 		return draw(m, 2) ? 0 : UINT64_MAX;
 	default:
@@ -1666,10 +1657,10 @@ struct thread {
 
 static void thread_alloc(struct thread *t, struct own *o)
 {
-	unsigned int slot = next(&t->rng) % SLOTS;
+	unsigned int slot = choices_next(&t->rng) % SLOTS;
 	int rc;
 
-	*o = (struct own){ .use = LIVE, .bytes = 1 + next(&t->rng) % 2048 };
+	*o = (struct own){ .use = LIVE, .bytes = 1 + choices_next(&t->rng) % 2048 };
 	o->recorded = slot == t->slot && t->capture == RECORDING;
 	rc = capkm_pool_alloc(t->pool, slot, o->bytes, &o->id, &err);
 	if (rc == -ENOSPC && t->caps) {
@@ -1679,7 +1670,7 @@ static void thread_alloc(struct thread *t, struct own *o)
 	if (rc)
 		wrong("alloc of %" PRIu64 ": %d (%s)", o->bytes, rc, err.text);
 	o->data = (void *)(uintptr_t)slice_of(t->pool, o->id).address;
-	o->fill = next(&t->rng);
+	o->fill = choices_next(&t->rng);
 	memset(o->data, o->fill, o->bytes);
 }
 
@@ -1745,8 +1736,8 @@ static void *thread(void *arg)
 
 	seed_now = t->slot;
 	for (u_int64_t i = 0; i < n; i++) {
-		struct own *o = &t->own[next(&t->rng) % OWN];
-		unsigned int what = next(&t->rng) % 100;
+		struct own *o = &t->own[choices_next(&t->rng) % OWN];
+		unsigned int what = choices_next(&t->rng) % 100;
 
 		step_now = i;
 		if (o->use != FREE)

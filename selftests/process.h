@@ -6,6 +6,9 @@
 #include "capkm_test.h"
 #include "pass_fd.h"
 
+#include <sys/mount.h>
+#include <sys/stat.h>
+
 #define ONLY_KERNEL() do {						\
 	if (t_embedded())						\
 		SKIP(return, "needs processes");			\
@@ -30,6 +33,28 @@ static T_UNUSED int load(const int *p)
 static T_UNUSED void store(int *p, int v)
 {
 	__atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+
+#define MEMORY_GROUPS	"/tmp/cgroup"
+#define MEMORY_GROUP	MEMORY_GROUPS "/capkm"
+
+static T_UNUSED void memory_group_end(void)
+{
+	rmdir(MEMORY_GROUP);
+	umount(MEMORY_GROUPS);
+}
+
+/* Makes it, empty; false if the kernel has none for memory. */
+static T_UNUSED bool memory_group(void)
+{
+	mkdir(MEMORY_GROUPS, 0700);
+	if (mount("none", MEMORY_GROUPS, "cgroup2", 0, NULL))
+		return false;
+	if (t_put_file(MEMORY_GROUPS "/cgroup.subtree_control", "+memory") &&
+	    !mkdir(MEMORY_GROUP, 0700))
+		return true;
+	memory_group_end();
+	return false;
 }
 
 static void __attribute__((noreturn, unused)) rest(void)

@@ -15,6 +15,7 @@
 #undef entry
 #undef search
 
+#include "choices.h"
 #include "kselftest_harness.h"
 
 #define SPANS	400
@@ -25,11 +26,7 @@ static u64 rng_state;
 
 static u64 rng(void)
 {
-	u64 z = (rng_state += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
+	return choices_next(&rng_state);
 }
 
 /* Height of the subtree, or -1 if it is not a balanced tree with parents. */

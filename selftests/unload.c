@@ -5,10 +5,10 @@
  *
  *   CAPKM_UNLOADS  how often it must have gone
  */
+#include "choices.h"
+#include "netlink.h"
 #include "process.h"
 
-#include <linux/genetlink.h>
-#include <sys/socket.h>
 #include <sys/utsname.h>
 
 #define USERS 4
@@ -40,8 +40,9 @@ static bool is_away(int rc)
 	return rc == -ENOENT || rc == -ENODEV || rc == -ENXIO;
 }
 
-static void __attribute__((noreturn)) use(int *used, unsigned int dice)
+static void __attribute__((noreturn)) use(int *used, u_int64_t seed)
 {
+	struct choices choices = { .rng = seed };
 	struct capkm_error err = CAPKM_OPTS(struct capkm_error);
 	struct capkm_scope scope;
 	struct capkm *c;
@@ -50,8 +51,7 @@ static void __attribute__((noreturn)) use(int *used, unsigned int dice)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
-		dice = dice * 1103515245 + 12345;
-		usleep((dice >> 8) % 3000);
+		usleep(choose(&choices, 3000));
 		rc = capkm_open(t_transport(), NULL, &c, &err);
 		if (is_away(rc))
 			continue;
@@ -66,30 +66,18 @@ static void __attribute__((noreturn)) use(int *used, unsigned int dice)
 		if (rc)
 			t_die("%s", err.text);
 		__atomic_fetch_add(used, 1, __ATOMIC_SEQ_CST);
-		if (!(dice >> 8 & 7))
+		if (!choose(&choices, 8))
 			exit(0);	/* all that it has goes with it */
 		capkm_close(c);
 	}
 }
 
-/* A dump is under way while its socket has not read all of it. */
+/* An answer is under way while it asks. */
 static void ask_by_netlink(void)
 {
-	struct {
-		struct nlmsghdr n;
-		struct genlmsghdr g;
-		char attr[12];
-	} ask = {
-		.n = { .nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN + 12),
-		       .nlmsg_type = GENL_ID_CTRL, .nlmsg_flags = NLM_F_REQUEST },
-		.g = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 },
-		.attr = { 10, 0, CTRL_ATTR_FAMILY_NAME, 0, 'c', 'a', 'p', 'k', 'm', 0 },
-	};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+	struct nl nl = nl_open();
 
-	if (fd < 0 || send(fd, &ask, ask.n.nlmsg_len, 0) < 0)
-		t_die("netlink: %s", strerror(errno));
-	close(fd);
+	nl_close(&nl);
 }
 
 FIXTURE(unload)
