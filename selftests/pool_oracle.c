@@ -1732,7 +1732,7 @@ static void thread_capture(struct thread *t)
 static void *thread(void *arg)
 {
 	struct thread *t = arg;
-	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 40 * OPS) / THREADS;
+	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 8 * OPS) / THREADS;
 
 	seed_now = t->slot;
 	for (u_int64_t i = 0; i < n; i++) {
@@ -1825,7 +1825,7 @@ FIXTURE_VARIANT_ADD(pool, capped)
 static void runs(const struct areas *areas,
 		 void (*run)(const struct areas *areas, u_int64_t seed))
 {
-	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 40 * OPS);
+	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 8 * OPS);
 	u_int64_t seed = t_param("CAPKM_TEST_SEED", 0, 0);
 
 	for (u_int64_t done = 0; done < n; done += OPS)
