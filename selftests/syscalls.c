@@ -114,17 +114,22 @@ static void map(struct any *a, int f)
 	w.map[f] = p;
 }
 
-/* By a call, so that memory that is not there, or not ours to write to, kills nobody. */
+/*
+ * By a call, so that memory that is not there, or not ours to write to, kills nobody.
+ * Behind the mapping is the stack of a thread.
+ */
 static void touch(struct any *a, int f)
 {
 	char *p = w.map[f];
-	const size_t at = choose(&a->choices, 2) ? choose(&a->choices, 65536) :
-						   choose(&a->choices, CAPKM_TABLE_BYTES);
+	size_t at = w.mapped[f];
 	uint64_t v = any_value(a);
-	struct iovec from = { &v, 8 }, to = { p + (at & ~7ul), 8 };
+	struct iovec from = { &v, 8 }, to = { .iov_len = 8 };
 
 	if (!p)
 		return;
+	if (at > 65536 && choose(&a->choices, 2))
+		at = 65536;
+	to.iov_base = p + (choose(&a->choices, at) & ~7ul);
 	switch (choose(&a->choices, 6)) {
 	case 0:
 		syscall(SYS_process_vm_readv, getpid(), &from, 1, &to, 1, 0);
