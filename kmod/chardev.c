@@ -26,8 +26,9 @@
  *    says nothing and its exit counts. So also does a thread that copies the
  *    table or a descriptor in the very moment in which the last one is closed:
  *    its copy comes too late; and close_range() that unshares the table leaves
- *    the descriptors out of the copy without closing them. If the closed descriptor was the description's
- *    last reference, flush leaves all to release, which is next.
+ *    the descriptors out of the copy without closing them. If the closed
+ *    descriptor was the description's last reference, flush leaves all to
+ *    release, which is next.
  *  - the backstop, for a process that has no descriptor any more, whose file
  *    table outlives it, or whose mm somebody else uses: the kernel wakes
  *    pid->wait_pidfd when the leader has become a zombie and no other thread is

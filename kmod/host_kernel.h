@@ -22,13 +22,13 @@
 
 #define host_load(p)		READ_ONCE(*(p))
 #define host_store(p, v)	WRITE_ONCE(*(p), v)
-#define host_load_acquire(p)	smp_load_acquire(p)
-#define host_store_release(p, v) smp_store_release(p, v)
+#define host_load_acquire(p)	smp_load_acquire(p)	/* host_store_release(), a client's too */
+#define host_store_release(p, v) smp_store_release(p, v) /* host_load_acquire(), a client's too */
 #define host_cmpxchg(p, old, new) (cmpxchg(p, old, new) == (old))
-#define host_mb()		smp_mb()
+#define host_mb()		smp_mb()		/* said where it is called */
 
 struct host_mutex {
-	struct mutex mutex;
+	struct mutex mutex;	/* who takes it, and in which order: engine/internal.h */
 };
 
 /* A macro, so that lockdep sees a class for each kind of lock. */
@@ -72,9 +72,9 @@ static inline void host_waitq_destroy(struct host_waitq *q)
 {
 }
 
-/* The sleeper queues itself before it lets the mutex go that we hold. */
 static inline void host_wake(struct host_waitq *q)
 {
+	/* The sleeper queues itself before it lets the mutex go that we hold. */
 	if (waitqueue_active(&q->head))
 		wake_up_all(&q->head);
 }

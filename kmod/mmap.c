@@ -45,8 +45,10 @@ void host_region_free(struct host_region *r)
 /* NULL: no memory. */
 static struct page *get_region_page(struct host_region *r, size_t i)
 {
-	struct page *page = smp_load_acquire(&r->pages[i]), *before;
+	struct page *page, *before;
 
+	/* Pairs with cmpxchg() below: the zeroes are seen before the page is. */
+	page = smp_load_acquire(&r->pages[i]);
 	if (page)
 		return page;
 	page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
@@ -66,8 +68,10 @@ bool host_region_fill(struct host_region *r, size_t at)
 
 void *host_region_at(const struct host_region *r, size_t at)
 {
-	struct page *page = smp_load_acquire(&r->pages[at / PAGE_SIZE]);
+	struct page *page;
 
+	/* Pairs with cmpxchg() in get_region_page(). */
+	page = smp_load_acquire(&r->pages[at / PAGE_SIZE]);
 	return page ? page_address(page) + at % PAGE_SIZE : NULL;
 }
 

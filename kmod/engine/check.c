@@ -29,10 +29,11 @@ static bool find_left(const struct capkm_session *s, const struct target *t,
 
 	/* A private buffer is one client's, and unconfirmed as a whole. */
 	if (!c && s && !t->buffer->shared)
-		link_for_each(l, &s->clients)
-			if ((slot = ck_buffer_dirty_slot(t->buffer,
-					link_entry(l, struct client, sib))))
+		link_for_each(l, &s->clients) {
+			slot = ck_buffer_dirty_slot(t->buffer, link_entry(l, struct client, sib));
+			if (slot)
 				break;
+		}
 	if (!slot)
 		return false;
 	r->start = c ? max(c->span.start, t->start) : t->start;

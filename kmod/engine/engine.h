@@ -98,6 +98,7 @@ struct capkm_session_stats {
 	u32 rights, clients;
 	u64 buffers, streams, scopes, windows, graphs, unconfirmed;
 };
+
 void capkm_session_stats(struct capkm_session *s,
 			 struct capkm_session_stats *stats);
 

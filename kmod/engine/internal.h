@@ -733,6 +733,7 @@ static inline void ck_fast_leave(struct buffer *b, u32 why)
 	if (b->has_word)
 		ck_fast_take_back(b, why);
 }
+
 /* The same of all scopes of the session; none can enter until the call ends, or for good. */
 void ck_fast_stop(struct capkm_session *s, u32 why);
 void ck_fast_end(struct capkm_session *s, u32 why);

@@ -48,9 +48,9 @@ static void merged(struct call *c, struct window *w, struct window *other,
 	u32 len;
 
 	len = scnprintf(text, sizeof(text),
-		"the driver merged the captures of windows %llu and %llu",
-		(unsigned long long)w->node.id,
-		(unsigned long long)other->node.id);
+			"the driver merged the captures of windows %llu and %llu",
+			(unsigned long long)w->node.id,
+			(unsigned long long)other->node.id);
 	ck_tick(c->domain);
 	f = ck_failure_by(c, stream, CAPKM_KIND_MERGE, 0);
 	f->window = w->node.id;
@@ -297,9 +297,9 @@ static void doom_escaped(struct call *c, struct window *w,
 	u32 len;
 
 	len = scnprintf(text, sizeof(text),
-		"work of stream %llu ran on slot %u, outside of strict window %llu",
-		(unsigned long long)stream, slot->index,
-		(unsigned long long)w->node.id);
+			"work of stream %llu ran on slot %u, outside of strict window %llu",
+			(unsigned long long)stream, slot->index,
+			(unsigned long long)w->node.id);
 	f->window = w->node.id;
 	ck_failure_text(f, text, len);
 	ck_window_doom(w, f, st);

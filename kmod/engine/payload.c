@@ -419,9 +419,9 @@ int ck_op_window_query(struct call *c)
 		w = ck_window_find(c->domain, a->window);
 		if (!w)
 			return -ENOENT;
-	} else if (!c->client) {
-		return -EPERM;
 	} else {
+		if (!c->client)
+			return -EPERM;
 		err = ck_slot_find(c->client, &a->place, a->flags, &slot,
 				   &index);
 		if (err)

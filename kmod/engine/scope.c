@@ -382,9 +382,9 @@ static void refuse(struct entering *e)
 	u32 len;
 
 	len = scnprintf(text, sizeof(text),
-		"window %llu is suspended while its child window %llu records",
-		(unsigned long long)e->window->node.id,
-		(unsigned long long)e->suspender->node.id);
+			"window %llu is suspended while its child window %llu records",
+			(unsigned long long)e->window->node.id,
+			(unsigned long long)e->suspender->node.id);
 	f->window = e->window->node.id;
 	memcpy(f->label, e->label->data, e->label->len);
 	ck_failure_text(f, text, len);
@@ -503,7 +503,7 @@ static int prepare_enter(struct entering *e, struct need *need)
 	err = ck_targets_check(c, e->reads, 0, false, &e->arg->out_error_index);
 	if (!err)
 		err = ck_targets_check(c, e->writes, e->reads->len, true,
-				   &e->arg->out_error_index);
+				       &e->arg->out_error_index);
 	if (!err)
 		err = ck_slot_get(c, &e->arg->place, e->arg->flags, &e->slot);
 	if (err)

@@ -636,8 +636,8 @@ static void report_scope(const struct scope *s, struct capkm_report *r)
 	memcpy(r->comm, c->who.comm, sizeof(r->comm));
 	memcpy(r->label, s->label, sizeof(r->label));
 	r->text_len = scnprintf((char *)r->text, sizeof(r->text),
-			CK_SCOPE_FMT " of %s (pid %u) is writing these bytes",
-			CK_SCOPE_ARG(r->scope), (char *)r->comm, r->pid);
+				CK_SCOPE_FMT " of %s (pid %u) is writing these bytes",
+				CK_SCOPE_ARG(r->scope), (char *)r->comm, r->pid);
 }
 
 static void report_replay(const struct graph *g, struct capkm_report *r)
@@ -654,8 +654,8 @@ static void report_replay(const struct graph *g, struct capkm_report *r)
 	r->uid = host_uid_view(c->who.uid);
 	memcpy(r->comm, c->who.comm, sizeof(r->comm));
 	r->text_len = scnprintf((char *)r->text, sizeof(r->text),
-			"a replay of graph %llu by %s (pid %u) is writing these bytes",
-			(unsigned long long)r->graph, (char *)r->comm, r->pid);
+				"a replay of graph %llu by %s (pid %u) is writing these bytes",
+				(unsigned long long)r->graph, (char *)r->comm, r->pid);
 }
 
 void ck_fault_report(const struct fault *fault, const struct target *t,

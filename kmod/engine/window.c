@@ -251,9 +251,9 @@ void ck_window_abandon(struct domain *d, struct window *w, struct stock *back)
 	ck_tick(d);
 	if (!w->refused) {
 		len = scnprintf(text, sizeof(text),
-			"window %llu of stream %llu was abandoned: the recording is discarded",
-			(unsigned long long)w->node.id,
-			(unsigned long long)w->opener.stream);
+				"window %llu of stream %llu was abandoned: the recording is discarded",
+				(unsigned long long)w->node.id,
+				(unsigned long long)w->opener.stream);
 		w->verdict = CAPKM_VERDICT_ABANDONED;
 		ck_window_refuse(d, w, CAPKM_KIND_ABANDONED, 0, text, len,
 				 back);
@@ -271,9 +271,9 @@ void ck_window_abort(struct domain *d, struct window *w, struct stock *back)
 	host_trace(window_abort, d, w);
 	if (w->state != CAPKM_WINDOW_PREPARE) {
 		len = scnprintf(text, sizeof(text),
-			"window %llu of stream %llu was aborted",
-			(unsigned long long)w->node.id,
-			(unsigned long long)w->opener.stream);
+				"window %llu of stream %llu was aborted",
+				(unsigned long long)w->node.id,
+				(unsigned long long)w->opener.stream);
 		ck_window_refuse(d, w, CAPKM_KIND_ABORTED, 0, text, len, back);
 	}
 	ck_window_close(d, w, CAPKM_WINDOW_REFUSED, back);
@@ -485,8 +485,8 @@ static void close_over_scopes(struct domain *d, struct window *w)
 	u32 len;
 
 	len = scnprintf(text, sizeof(text),
-		"window %llu was closed while %llu of its scopes were open",
-		(unsigned long long)w->node.id, (unsigned long long)w->scopes);
+			"window %llu was closed while %llu of its scopes were open",
+			(unsigned long long)w->node.id, (unsigned long long)w->scopes);
 	f = doom_new(d, w, CAPKM_KIND_INCOMPLETE, text, len);
 	ck_window_doom(w, f, NULL);
 	ck_failure_unpin(f, NULL);

@@ -2607,8 +2607,8 @@ struct capkm_ledger_adopt {
  * @flags: must be 0
  * @ledger: a ledger that the session holds
  *
- * What it was charged with is forgotten, but in the sum of the domain. Needs right w. Errors: ENOENT, EPERM
- * (another session holds it, or none: adopt it first).
+ * What it was charged with is forgotten, but in the sum of the domain. Needs right w. Errors:
+ * ENOENT, EPERM (another session holds it, or none: adopt it first).
  */
 struct capkm_ledger_destroy {
 	__u32 size;
