@@ -40,7 +40,7 @@ KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generate
 kmod = $(O)/kmod/$(KREL)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
 
-.PHONY: all help dkms-install modules kmod-links lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check demo vm install modules_install clean
+.PHONY: all help dkms-install modules kmod-links kmod-dirs lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check lint demo vm install modules_install clean
 
 all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench cuda-bench
 
@@ -66,6 +66,8 @@ help:
 	@echo '                  with a GPU, where it needs nothing but that and libc'
 	@echo 'make check        every test there is, the module in a virtual machine included;'
 	@echo '                  installs the Debian packages that it lacks'
+	@echo 'make lint         static checks: sparse, checkpatch, coccinelle, clang, cppcheck, ...;'
+	@echo "                  STAGES='sparse cppcheck'; make check runs those that are quick"
 	@echo 'make fuzz         what takes bytes from others, and the oracles, under libFuzzer;'
 	@echo "                  SECONDS=3600 for each, TARGETS='oracle abi', ARGS=-help=1 for more"
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -84,6 +86,9 @@ kmod-links:
 	@echo '  KERNEL  $(KREL) $(knote)'
 	@mkdir -p $(kmod)
 	@cp -rsf $(CURDIR)/Kbuild $(CURDIR)/VERSION $(CURDIR)/include $(CURDIR)/kmod $(kmod)/
+
+kmod-dirs:
+	@echo $(KDIR) $(kmod)
 
 modules: kmod-links
 	$(kbuild) $(if $(WERROR),KCFLAGS=-Werror) modules
@@ -154,6 +159,10 @@ bench: $(O)/bench/capkm-bench
 
 check:
 	+@scripts/check $(O)
+
+lint:
+	@scripts/setup
+	+@O=$(O) scripts/lint $(STAGES)
 
 # Instrumented, so of clang; that the library is built by it as well is worth something, too.
 FUZZ := -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
