@@ -305,7 +305,7 @@ static int captured_graph(struct job *job, cu_graph *graph)
 
 /*
  * The graph that is being captured holds a reference, and so do all that come of it.
- * 0: the driver has @k.
+ * 0: the driver has @k. Else it is gone.
  */
 static int give_to_graph(struct job *job, struct keeper *k)
 {
@@ -369,8 +369,12 @@ static int retain(struct job *job, struct copying *c, struct keeper **out)
 		*k = (struct keeper){ free, copy };
 		*host = (uintptr_t)copy;
 	}
-	result = tell_authority(job, *host, c->copy.bytes, c->to_device) ?
-		CU_OUT_OF_MEMORY : give_to_graph(job, k);
+	if (tell_authority(job, *host, c->copy.bytes, c->to_device)) {
+		free(k);
+		result = CU_OUT_OF_MEMORY;
+	} else {
+		result = give_to_graph(job, k);
+	}
 	if (result) {
 		free(copy);
 		free(r);

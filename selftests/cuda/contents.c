@@ -113,6 +113,28 @@ TEST_F(bridge, released_without_a_graph)
 	}
 }
 
+/* The authority takes no more: the copy fails, and what it was to keep stays the caller's. */
+TEST_F(bridge, retained_by_nobody)
+{
+	G;
+	const struct capkm_retained more = { .address = 4096, .bytes = 1,
+		.mode = CAPKM_RETAIN_READ };
+	uint64_t m = c_new(g, s, 1), w = c_record(g, s);
+	struct host *h = new_host(5);
+	int rc;
+
+	do {
+		rc = capkm_window_retain(g->c, w, &more, &err);
+	} while (!rc);
+	ASSERT_EQ(-EDQUOT, rc);
+	for (int i = 0; i < 4; i++)
+		ASSERT_NE(0, try_write(g, s, m, h, i % 2 ? CAPKM_CUDA_COPY_F_OWN_COPY : 0,
+				       !(i % 2)));
+	c_end_refused(g, s);
+	ASSERT_EQ(0, h->released);
+	free(h);
+}
+
 /* From device to host: each replay writes the memory, which is the graph's too. */
 TEST_F(bridge, replay_writes_host)
 {
