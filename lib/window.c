@@ -303,8 +303,10 @@ static int explain_refusal(const struct capkm_window_end *closed,
 			       "end_capture: %s", why);
 }
 
-/* END has found a window that was only prepared: after a failed warm-up this is
- * the only call that its caller has left, so it disarms the slot. */
+/*
+ * END has found a window that was only prepared: after a failed warm-up this is
+ * the only call that its caller has left, so it disarms the slot.
+ */
 static void disarm(struct capkm *c, const struct capkm_window_end *closed)
 {
 	struct capkm_window_abort arg = {
