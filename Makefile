@@ -162,6 +162,7 @@ check:
 
 lint:
 	@scripts/setup
+	+@$(MAKE) O=$(O) W=1 WERROR=1 all
 	+@O=$(O) scripts/lint $(STAGES)
 
 # Instrumented, so of clang; that the library is built by it as well is worth something, too.
