@@ -446,7 +446,7 @@ AT(capkm_window_abandon, size, 0);
 AT(capkm_window_abandon, flags, 4);
 AT(capkm_window_abandon, window, 8);
 
-SIZE(capkm_scope_enter, 128);
+SIZE(capkm_scope_enter, 136);
 AT(capkm_scope_enter, size, 0);
 AT(capkm_scope_enter, flags, 4);
 AT(capkm_scope_enter, place, 8);
@@ -465,6 +465,7 @@ AT(capkm_scope_enter, out_limit, 100);
 AT(capkm_scope_enter, out_scope, 104);
 AT(capkm_scope_enter, out_sequence, 112);
 AT(capkm_scope_enter, out_window, 120);
+AT(capkm_scope_enter, out_failure, 128);
 
 SIZE(capkm_scope_exit, 64);
 AT(capkm_scope_exit, size, 0);

@@ -13,7 +13,7 @@ static int enter(struct capkm *c, struct capkm_scope_enter *arg,
 	int rc;
 
 	capkm_retry_init(&retry, c, retry_ms);
-	do {
+	for (;;) {
 		rc = capkm_call(c, nr, arg);
 		if (rc)
 			return capkm_refuse_claims(c, err, nr, rc, arg,
@@ -21,9 +21,11 @@ static int enter(struct capkm *c, struct capkm_scope_enter *arg,
 						   claims);
 		if (arg->out_result != CAPKM_IN_PROGRESS)
 			return 0;
-	} while (capkm_retry_wait(&retry));
-	return capkm_late(err, nr, retry.ms,
-			  (void *)(uintptr_t)arg->reports_uptr);
+		if (arg->reports_len && !capkm_retry_wait(&retry))
+			return capkm_late(err, nr, retry.ms,
+					  (void *)(uintptr_t)arg->reports_uptr);
+		arg->reports_len = 1;	/* who waits wants to know for whom */
+	}
 }
 
 int capkm_scope_enter_ask(struct capkm *c, const struct capkm_where *where,
@@ -37,24 +39,24 @@ int capkm_scope_enter_ask(struct capkm *c, const struct capkm_where *where,
 	};
 	struct capkm_report own;
 	struct capkm_scope_opts o;
-	struct capkm_scope_enter arg = {
-		.size = sizeof(arg),
-		.reads_uptr = uptr(s->reads),
-		.writes_uptr = uptr(s->writes),
-		.reads_len = s->reads_len,
-		.writes_len = s->writes_len,
-		.reports_len = 1,
-		.reports_uptr = uptr(why ? why : &own),
-		.out_error_index = CAPKM_NO_INDEX,
-	};
+	struct capkm_scope_enter arg;
 	int rc = capkm_opts(&o, sizeof(o), opts, capkm_op_name(nr), err);
 
 	if (rc)
 		return rc;
+	arg.size = sizeof(arg);
 	arg.flags = o.flags;
-	arg.label_uptr = uptr(o.label);
-	arg.label_len = capkm_cut(o.label, CAPKM_LABEL_MAX);
 	rc = capkm_place(&arg.place, &arg.flags, where, nr, err);
+	arg.reads_uptr = uptr(s->reads);
+	arg.writes_uptr = uptr(s->writes);
+	arg.label_uptr = uptr(o.label);
+	arg.reads_len = s->reads_len;
+	arg.writes_len = s->writes_len;
+	arg.label_len = capkm_cut(o.label, CAPKM_LABEL_MAX);
+	arg.reports_len = !!why;
+	arg.reports_uptr = uptr(why ? why : &own);
+	arg.out_error_index = CAPKM_NO_INDEX;
+	arg.out_limit = CAPKM_LIMIT_NONE;
 	if (!rc)
 		rc = enter(c, &arg, o.retry_ms, &claims, err);
 	if (rc)
@@ -63,7 +65,7 @@ int capkm_scope_enter_ask(struct capkm *c, const struct capkm_where *where,
 		.id = arg.out_scope,
 		.sequence = arg.out_sequence,
 		.window = arg.out_window,
-		.failure = arg.out_reports ? (why ? why : &own)->failure : 0,
+		.failure = arg.out_failure,
 		.result = arg.out_result,
 	};
 	return 0;

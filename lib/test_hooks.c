@@ -49,6 +49,7 @@ static bool enter(struct capkm *c, struct capkm_scope_enter *a)
 	a->out_scope = scope.id;
 	a->out_sequence = scope.sequence;
 	a->out_window = 0;
+	a->out_failure = 0;
 	return true;
 }
 

@@ -308,7 +308,7 @@ static const struct t_op t_ops[] T_UNUSED = {
 		.outs = {
 			T_O(scope_enter, out_reports), T_O(scope_enter, out_result),
 			T_O(scope_enter, out_scope), T_O(scope_enter, out_sequence),
-			T_O(scope_enter, out_window),
+			T_O(scope_enter, out_window), T_O(scope_enter, out_failure),
 		},
 		.always = { T_O(scope_enter, out_error_index) },
 		.limit = T_O(scope_enter, out_limit),

@@ -926,6 +926,31 @@ TEST_F(refuse, window_of_a_scope)
 	ASSERT_EQ(0, e.out_window);
 }
 
+/* Also for who does not ask for a report. */
+TEST_F(refuse, failure_of_a_scope)
+{
+	struct capkm_claim in = { self->x, 0, 10 }, out = { self->x, 20, 30 };
+	struct capkm_scope_enter e;
+	u_int64_t w, s, failure;
+
+	ASSERT_EQ(0, enter(self->a, OWNER, &in, &out).out_failure);
+	s = t_enter(self->a, OTHER, NO_CLAIMS, &in, 1);
+	e = enter(self->a, OWNER, &in, &out);
+	ASSERT_EQ(CAPKM_IN_PROGRESS, e.out_result);
+	ASSERT_EQ(0, e.out_failure);
+	failure = t_exit_failed(self->a, s, "failed");
+	e = enter(self->a, OWNER, &in, &out);
+	ASSERT_EQ(CAPKM_SKIPPED, e.out_result);
+	ASSERT_EQ(failure, e.out_failure);
+	t_is_failed(self->a, self->x, 20, 30, e.out_failure);
+	w = t_record(self->a, OWNER);
+	t_record_child(self->a, CHILD, w);
+	e = enter(self->a, OWNER, NULL, &out);
+	ASSERT_EQ(CAPKM_REFUSED, e.out_result);
+	ASSERT_NE(0, e.out_failure);
+	t_is_failed(self->a, self->x, 20, 30, e.out_failure);
+}
+
 TEST_F(refuse, window_of_a_library_scope)
 {
 	struct capkm_where at = { .stream = OWNER };

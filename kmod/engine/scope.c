@@ -295,6 +295,9 @@ static void find_bad_read(struct entering *e)
 
 static void report_bad_read(struct entering *e)
 {
+	const struct failure *f = e->fault.failure;
+
+	e->arg->out_failure = f ? f->node.id : 0;
 	if (!e->reports->len)
 		return;
 	ck_fault_report(&e->fault, &e->bad, e->reports->data);
@@ -304,6 +307,7 @@ static void report_bad_read(struct entering *e)
 static void report_fault(struct entering *e)
 {
 	e->bad.buffer = NULL;
+	e->arg->out_failure = e->slot->device->fault->node.id;
 	if (!e->reports->len)
 		return;
 	ck_failure_report(e->slot->device->fault, e->reports->data);
@@ -389,6 +393,7 @@ static void refuse(struct entering *e)
 	memcpy(f->label, e->label->data, e->label->len);
 	ck_failure_text(f, text, len);
 	not_run(e, f, tick);
+	e->arg->out_failure = f->node.id;
 	if (e->reports->len) {
 		ck_failure_report(f, e->reports->data);
 		e->reports->used = 1;
@@ -551,6 +556,7 @@ int ck_op_scope_enter(struct call *c)
 		return err;
 	e.arg->out_scope = 0;
 	e.arg->out_window = 0;
+	e.arg->out_failure = 0;
 	e.arg->out_sequence = c->domain->sequence;
 	if (e.suspender) {
 		refuse(&e);

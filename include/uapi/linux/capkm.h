@@ -1589,6 +1589,7 @@ struct capkm_window_abandon {
  * @out_scope: id for SCOPE_EXIT; 0 if not entered
  * @out_sequence: the domain's sequence at the enter
  * @out_window: window that it is recorded in; 0 if it is none, or not entered
+ * @out_failure: what the reads carry or, %CAPKM_REFUSED, the writes do now; or 0
  *
  * From an enter on, the written bytes belong to the scope, until the exit says
  * how the work went. If the client ends before, they are tainted (kind
@@ -1617,6 +1618,7 @@ struct capkm_scope_enter {
 	__aligned_u64 out_scope;
 	__aligned_u64 out_sequence;
 	__aligned_u64 out_window;
+	__aligned_u64 out_failure;
 };
 /*
  * The work must run although an input is tainted: it enters, and when it is
