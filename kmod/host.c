@@ -66,11 +66,6 @@ unsigned long host_moment(void)
 	return jiffies;
 }
 
-void host_relax(void)
-{
-	cond_resched();
-}
-
 bool host_killed(void)
 {
 	return fatal_signal_pending(current);

@@ -57,6 +57,11 @@ static inline void host_let_in(struct host_mutex *m)
 	mutex_lock(&m->mutex);
 }
 
+static inline void host_relax(void)
+{
+	cond_resched();
+}
+
 static inline void host_assert_held(const struct host_mutex *m)
 {
 	lockdep_assert_held(&m->mutex);

@@ -178,11 +178,6 @@ void host_unlock(struct host_mutex *m)
 {
 	pthread_mutex_unlock(&m->mutex);
 }
-
-void host_assert_held(const struct host_mutex *m)
-{
-	(void)m;
-}
 #endif
 
 /* ---- waiting ---- */
@@ -264,14 +259,9 @@ unsigned long host_moment(void)
 	return (unsigned long)clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
-/* Threads of user space are preempted anyway. */
 u64 host_features(void)
 {
 	return 0;
-}
-
-void host_relax(void)
-{
 }
 
 bool host_killed(void)

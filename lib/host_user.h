@@ -94,7 +94,19 @@ void host_mutex_init(struct host_mutex *m);
 void host_mutex_destroy(struct host_mutex *m);
 void host_lock(struct host_mutex *m);
 void host_unlock(struct host_mutex *m);
+#ifdef CAPKM_DEBUG
 void host_assert_held(const struct host_mutex *m);
+#else
+static inline void host_assert_held(const struct host_mutex *m)
+{
+	(void)m;
+}
+#endif
+
+/* Threads of user space are preempted anyway. */
+static inline void host_relax(void)
+{
+}
 
 struct host_waitq {
 	pthread_cond_t cond;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "fork.h"
+#include "thread.h"
 #include "transport.h"
 
 #define RETRY_MS	1000u
@@ -34,12 +35,6 @@ struct capkm {
 	_Atomic bool fast_asked;	/* somebody has made it, or tried */
 	_Atomic bool fast_off;
 };
-
-/*
- * A thread's own, found without a call also in the shared library: of that there is
- * little room, for a few words.
- */
-#define HERE __attribute__((tls_model("initial-exec"))) _Thread_local
 
 /* Of capkm_stream_current(): 0 until it was asked for; 0 while none is. */
 extern HERE uint64_t capkm_stream_own, capkm_stream_pinned;

@@ -14,6 +14,7 @@
 #include "fork.h"
 #include "host_proc.h"
 #include "test_hooks.h"
+#include "thread.h"
 #include "transport.h"
 
 struct embedded {
@@ -86,8 +87,8 @@ static int start(void)
 
 static u32 thread_id(void)
 {
-	static _Thread_local u64 known_in;
-	static _Thread_local u32 tid;
+	static HERE u64 known_in;
+	static HERE u32 tid;
 
 	if (known_in != started_in) {
 		known_in = started_in;
@@ -105,7 +106,7 @@ struct player {
 
 static pthread_mutex_t playing = PTHREAD_MUTEX_INITIALIZER;
 static struct player *players;	/* never freed: threads may still be one */
-static _Thread_local struct host_proc *played;
+static HERE struct host_proc *played;
 
 static struct player *find_player(u32 pid)
 {
@@ -220,21 +221,20 @@ static int embedded_open(const char *path, void **state, char *why, size_t size)
 	return 0;
 }
 
-static struct capkm_caller caller(const struct embedded *e)
+static void set_caller(struct capkm_caller *who, const struct embedded *e)
 {
-	struct capkm_caller who = e->opener;
-
-	who.proc = current_proc();
-	who.image = who.proc;
-	who.tid = thread_id();
-	return who;
+	*who = e->opener;
+	who->proc = current_proc();
+	who->image = who->proc;
+	who->tid = thread_id();
 }
 
 static int embedded_call(void *state, unsigned int nr, void *arg)
 {
 	const struct embedded *e = state;
-	const struct capkm_caller who = caller(e);
+	struct capkm_caller who;
 
+	set_caller(&who, e);
 	return capkm_call(e->session, nr, (uintptr_t)arg, &copier, &who);
 }
 
@@ -282,10 +282,12 @@ static int embedded_events(void *state, struct capkm_event *events, uint32_t len
 			   int timeout_ms)
 {
 	struct embedded *e = state;
-	const struct capkm_caller who = caller(e);
-	int rc = wait_event(e, &who, events, timeout_ms);
+	struct capkm_caller who;
 	u32 n = 1;
+	int rc;
 
+	set_caller(&who, e);
+	rc = wait_event(e, &who, events, timeout_ms);
 	if (rc != 1)
 		return rc;
 	while (n < len && take_event(e, &who, &events[n]) == 1)

@@ -109,19 +109,17 @@ static u64 sequence(const struct buffer *b)
 	return max(b->sequence, ck_graph_touched(b));
 }
 
-/* A call looks for its few buffers again and again. */
-static struct hold *look_up(struct capkm_session *s, u64 id)
+struct hold *ck_session_find_hold(struct capkm_session *s, u64 id)
 {
-	struct hold **recent = &s->recent[id % RECENT];
+	struct hold *h = id_entry(ck_id_find(&s->holds, id), struct hold, node);
 
-	if (!*recent || (*recent)->node.id != id)
-		*recent = id_entry(ck_id_find(&s->holds, id), struct hold, node);
-	return *recent;
+	s->recent[id % RECENT] = h;
+	return h;
 }
 
 static struct hold *find_hold(struct capkm_session *s, u64 id)
 {
-	struct hold *h = look_up(s, id);
+	struct hold *h = ck_session_hold(s, id);
 
 	if (h)
 		ck_fast_leave(h->buffer, CAPKM_FAST_NAMED);
@@ -159,31 +157,6 @@ bool ck_session_drop_holds(struct capkm_session *s)
 	for (n = 0; n < PIECE && (node = ck_id_first(&s->holds)); n++)
 		hold_drop(s, container_of(node, struct hold, node), NULL, true);
 	return n;
-}
-
-int ck_session_range(struct capkm_session *s, const struct capkm_claim *claim,
-		     struct target *t)
-{
-	struct hold *h = look_up(s, claim->buffer);
-
-	if (!h)
-		return -ENOENT;
-	if (claim->start > claim->end || claim->end > h->buffer->size)
-		return -EINVAL;
-	t->buffer = h->buffer;
-	t->start = claim->start;
-	t->end = claim->end;
-	return 0;
-}
-
-int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
-		      struct target *t)
-{
-	int err = ck_session_range(s, claim, t);
-
-	if (!err)
-		ck_fast_leave(t->buffer, CAPKM_FAST_NAMED);
-	return err;
 }
 
 static struct buffer *buffer_new(struct call *c,

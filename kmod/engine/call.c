@@ -74,33 +74,28 @@ int ck_frame_get_struct(struct frame *f)
 	return check_place(f, *ck_frame_u32(f, offsetof(struct capkm_info, flags)));
 }
 
-static void *room(struct frame *f, int i, size_t bytes)
+static void *room(struct frame *f, const struct array *array,
+		  const struct op_array *desc, size_t bytes)
 {
 	size_t words = (bytes + 7) / 8;
 	void *p = f->room;
 
-	if (f->op->array[i].direction != IN_KEEP && words <= f->words) {
+	if (desc->direction != IN_KEEP && words <= f->words) {
 		f->room += words;
 		f->words -= words;
 		return p;
 	}
-	f->on_heap |= 1u << i;
+	f->on_heap |= 1u << (array - f->call.array);
 	return host_alloc(bytes);
 }
 
-static int get_array(struct frame *f, int i)
+/* @len is not 0. */
+static int get_elements(struct frame *f, struct array *array,
+			const struct op_array *desc, u32 len)
 {
-	const struct op_array *desc = &f->op->array[i];
-	struct array *array = &f->call.array[i];
 	u64 addr = *ck_frame_u64(f, desc->ptr);
-	u32 len = *ck_frame_u32(f, desc->len);
 	size_t bytes, looked_up;
 
-	array->data = f->call.arg;	/* nobody looks at it */
-	array->len = 0;
-	array->used = 0;
-	if (!len)
-		return 0;
 	if (!addr)
 		return -EINVAL;
 	if (len > desc->max) {
@@ -111,7 +106,7 @@ static int get_array(struct frame *f, int i)
 	bytes = (size_t)len * desc->elem;
 	f->bytes += bytes;
 	looked_up = desc->claims ? len * sizeof(struct target) : 0;
-	array->data = room(f, i, bytes + looked_up);
+	array->data = room(f, array, desc, bytes + looked_up);
 	if (!array->data && (desc->direction == IN_KEEP ||
 			     desc->direction == OUT_SPARE))
 		return 0;
@@ -120,13 +115,13 @@ static int get_array(struct frame *f, int i)
 	array->target = array->data + bytes;
 	array->len = len;
 	if (is_out(desc)) {
-		f->has_out = true;
+		f->outs |= 1u << (array - f->call.array);
 		return 0;
 	}
 	return f->copy->in(array->data, addr, bytes) ? -EFAULT : 0;
 }
 
-void ck_frame_free(struct frame *f)
+void ck_frame_free_heap(struct frame *f)
 {
 	int i;
 
@@ -163,12 +158,17 @@ static int probe(struct frame *f)
 
 int ck_frame_get_arrays(struct frame *f)
 {
-	int i, err;
+	const struct op_array *desc = f->op->array;
+	struct array *array = f->call.array;
+	u32 len;
+	int err;
 
-	for (i = 0; i < CALL_ARRAYS; i++) {
-		if (f->op->array[i].direction == NONE)
-			break;
-		err = get_array(f, i);
+	for (; desc->direction != NONE; desc++, array++) {
+		array->data = f->call.arg;	/* nobody looks at it */
+		array->len = 0;
+		array->used = 0;
+		len = *ck_frame_u32(f, desc->len);
+		err = len ? get_elements(f, array, desc, len) : 0;
 		if (err)
 			return err;
 	}
@@ -181,13 +181,12 @@ static int put_arrays(struct frame *f)
 	struct array *array;
 	int i;
 
-	if (!f->has_out)
-		return 0;
-	for (i = 0; i < CALL_ARRAYS; i++) {
-		desc = &f->op->array[i];
+	for (i = 0; f->outs >> i; i++) {
 		array = &f->call.array[i];
-		if (is_out(desc) && array->used &&
-		    f->copy->out(*ck_frame_u64(f, desc->ptr), array->data,
+		if (!(f->outs & (1u << i)) || !array->used)
+			continue;
+		desc = &f->op->array[i];
+		if (f->copy->out(*ck_frame_u64(f, desc->ptr), array->data,
 				 (size_t)array->used * desc->elem))
 			return -EFAULT;
 	}
@@ -339,7 +338,7 @@ static bool is_over(const struct call *c)
 	return c->domain->dead || (c->client && c->client->dead);
 }
 
-int ck_call_buy(struct call *c, const struct need *need)
+int ck_call_buy_now(struct call *c, const struct need *need)
 {
 	struct stock *stock = &c->session->stock, bought;
 	struct need lack;
@@ -347,8 +346,6 @@ int ck_call_buy(struct call *c, const struct need *need)
 
 	if (need->n[STOCK_CLAIM] > BUY_MAX)
 		return ck_limit_reached(c, CAPKM_LIMIT_RANGES);
-	if (ck_stock_has(stock, need))
-		return 0;
 	lack = ck_stock_lack(stock, need);
 	ck_stock_init(&bought);
 	host_unlock(&c->domain->lock);

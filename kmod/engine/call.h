@@ -15,7 +15,7 @@ struct frame {
 	u64 *room;		/* for the struct, then for its arrays */
 	u32 bytes;		/* of all its arrays */
 	u8 on_heap;		/* bit for each array */
-	bool has_out;		/* an array that there may be an answer in */
+	u8 outs;		/* the same of those that there may be an answer in */
 };
 
 /* Words that the struct of any operation fits in. */
@@ -48,7 +48,7 @@ static inline void ck_frame_init(struct frame *f, const struct op *op, u64 addr)
 	f->addr = addr;
 	f->bytes = 0;
 	f->on_heap = 0;
-	f->has_out = false;
+	f->outs = 0;
 }
 
 /*
@@ -65,6 +65,11 @@ int ck_frame_run(struct frame *f);
 /* Copies out what there is to say after @err; 0 or an error. */
 int ck_frame_put(struct frame *f, int err);
 /* Frees its arrays. */
-void ck_frame_free(struct frame *f);
+void ck_frame_free_heap(struct frame *f);
+static inline void ck_frame_free(struct frame *f)
+{
+	if (f->on_heap)
+		ck_frame_free_heap(f);
+}
 
 #endif /* CAPKM_CALL_H */

@@ -89,12 +89,13 @@ static void tell(struct domain *d, u32 type, const struct event_of *of,
 		 bool kept)
 {
 	struct host_proc *proc = of->who ? of->who->proc : NULL;
-	struct capkm_event data = {};
+	struct capkm_event data;
 
 	host_assert_held(&d->lock);
 	d->events_told++;
 	if (!kept && !host_event_wanted())
 		return;
+	memset(&data, 0, sizeof(data));
 	fill(&data, d, type, of);
 	if (kept)
 		keep(d, &data, proc);

@@ -136,11 +136,11 @@ static void fold_slot(struct fast *f, u32 n)
 }
 
 /* While it is off nothing is left that was not there when it went off. */
-void ck_fast_fold(struct capkm_session *s)
+void ck_fast_fold_all(struct capkm_session *s)
 {
 	u32 i;
 
-	if (s->fast && s->fast->on)
+	if (s->fast->on)
 		for (i = 0; i < s->fast->slots_n; i++)
 			fold_slot(s->fast, i);
 }
@@ -271,8 +271,8 @@ static bool is_current(const struct fast *f, const struct copy *c,
 	u32 i;
 
 	for (i = 0; i < c->claims; i++) {
-		ck_session_range(f->session, &c->claim[i], &t);
-		if (t.buffer != left && !t.buffer->has_word)
+		if (ck_session_range(f->session, &c->claim[i], &t) ||
+		    (t.buffer != left && !t.buffer->has_word))
 			return false;
 	}
 	return true;
@@ -291,14 +291,15 @@ static void put_off(struct buffer *b, u32 why)
 static void migrate(struct fast *f, u32 n, const struct copy *c)
 {
 	struct stock *st = &f->session->stock;
-	const struct need before = ck_stock_all(st);
 	struct fast_entry *e = &f->entry[n];
 	struct domain *d = f->session->domain;
+	struct need before;
 	struct target t;
 	struct scope *s;
 	u32 i;
 
 	ck_stock_release(st, &entry_need);
+	before = st->spare;
 	s = ck_stock_take(st, STOCK_SCOPE);
 
 	s->node.id = ++d->next_scope;
@@ -314,14 +315,14 @@ static void migrate(struct fast *f, u32 n, const struct copy *c)
 	link_init(&s->inputs);
 	s->paid = CAPKM_FAST_CLAIMS;	/* when the entry was filled */
 	for (i = 0; i < c->claims; i++) {
-		ck_session_range(f->session, &c->claim[i], &t);
+		if (ck_session_range(f->session, &c->claim[i], &t))
+			continue;	/* not so: is_sound() */
 		put_off(t.buffer, CAPKM_FAST_BESIDE);
 		fold_buffer(t.buffer);
 		ck_taint_open(&t, s, st);
 		ck_buffer_touch(t.buffer);
 	}
-	s->promised = entry_need;
-	ck_stock_promise_rest(st, &s->promised, &before);
+	ck_stock_promise_rest(st, &s->promised, &entry_need, &before);
 	s->slot->scopes++;
 	ck_id_insert(&d->scopes, &s->node);
 	link_add_tail(&s->sib, &s->client->scopes);
@@ -476,7 +477,7 @@ void ck_fast_back(struct buffer *b)
 /* Buffers that one call puts back; the next ones take the rest. */
 #define RETURNS	64
 
-void ck_fast_return(struct domain *d, struct capkm_session *s)
+void ck_fast_return_some(struct domain *d, struct capkm_session *s)
 {
 	struct fast *f = s->fast;
 	u32 i;

@@ -300,8 +300,8 @@ void ck_graph_give_excess(struct graph *g, struct stock *back)
 	int kind;
 
 	for (kind = 0; kind < STOCK_KINDS; kind++)
-		excess.n[kind] = g->stock.n[kind] > base.n[kind] ?
-			g->stock.n[kind] - base.n[kind] : 0;
+		excess.n[kind] = g->stock.spare.n[kind] -
+				 min(g->stock.spare.n[kind], base.n[kind]);
 	ck_stock_move(back, &g->stock, &excess);
 }
 

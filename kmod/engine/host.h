@@ -27,6 +27,8 @@
  *	struct host_waitq, host_waitq_init(), host_waitq_destroy(),
  *	host_wake()
  *
+ *	host_relax(): lets others run between two bounded pieces of long work
+ *
  *	host_load(), host_store() of memory that is shared with programs, which may write
  *	to it at any time: one access, in no order; host_load_acquire(),
  *	host_store_release(); host_cmpxchg(address, old, new): true if it was @old and is
@@ -71,10 +73,8 @@ unsigned long host_moment(void);
 /* CAPKM_FEATURE_* of this host: is it an authority for several processes. */
 u64 host_features(void);
 
-/* Lets others run between two bounded pieces of long work. */
-void host_relax(void);
 /*
- * The same for whoever waits for @m, which is let go and taken again: what it protects
+ * host_relax() for whoever waits for @m, which is let go and taken again: what it protects
  * may be another afterwards.
  */
 void host_let_in(struct host_mutex *m);

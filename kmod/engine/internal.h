@@ -30,7 +30,6 @@ struct graph;
 struct ledger;
 struct scope;
 struct slot;
-struct spare;
 struct window;
 
 /* ---- stock: memory that is bought before it is needed ---- */
@@ -54,8 +53,8 @@ struct need {
 /* The object that was given last is taken first: it is still in the cache. */
 struct stock {
 	struct spare *free[STOCK_KINDS];
-	u64 n[STOCK_KINDS];
-	u64 promised[STOCK_KINDS];	/* of n */
+	struct need spare;		/* of these, what is not promised to anybody */
+	bool excess;			/* of some there are more than STOCK_KEEP */
 };
 
 void ck_stock_init(struct stock *st);
@@ -64,34 +63,111 @@ void ck_stock_free(struct stock *st);
 bool ck_stock_free_some(struct stock *st, u32 most);
 /* Without the lock: buys until @st holds @need. */
 int ck_stock_buy(struct stock *st, const struct need *need);
-/* Beside what is promised. */
-bool ck_stock_has(const struct stock *st, const struct need *need);
+/* What is not promised. */
+static inline bool ck_stock_has(const struct stock *st, const struct need *need)
+{
+	u64 lack = 0;
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		lack |= st->spare.n[kind] - need->n[kind];
+	return !(lack >> 63);
+}
+
 /*
  * Of what @st has, @need is for whoever holds the promise, and for nobody else until that
  * is released: so an open scope keeps what its exit may need, and nothing is moved.
  */
-void ck_stock_promise(struct stock *st, const struct need *need);
-void ck_stock_release(struct stock *st, const struct need *need);
-/* Promises what is left of @need since @st had @before. */
-void ck_stock_promise_rest(struct stock *st, struct need *need,
-			   const struct need *before);
-/* All that it has, promised or not. */
-struct need ck_stock_all(const struct stock *st);
-/* What @st has too little of, beside what is promised. */
+static inline void ck_stock_promise(struct stock *st, const struct need *need)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		st->spare.n[kind] -= need->n[kind];
+}
+
+static inline void ck_stock_release(struct stock *st, const struct need *need)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++)
+		st->spare.n[kind] += need->n[kind];
+}
+
+/* Promises what is left of @need, now @rest, since @before was not promised. */
+static inline void ck_stock_promise_rest(struct stock *st, struct need *rest,
+					 const struct need *need,
+					 const struct need *before)
+{
+	int kind;
+
+	for (kind = 0; kind < STOCK_KINDS; kind++) {
+		rest->n[kind] = need->n[kind] -
+				(before->n[kind] - st->spare.n[kind]);
+		st->spare.n[kind] -= rest->n[kind];
+	}
+}
+
+/* What @st has too little of that is not promised. */
 struct need ck_stock_lack(const struct stock *st, const struct need *need);
 /* Moves @need from @from, which has it, to @to. */
 void ck_stock_move(struct stock *to, struct stock *from,
 		   const struct need *need);
 void ck_stock_move_all(struct stock *to, struct stock *from);
+/* Of each kind, at most so many are kept for later calls. */
+#define STOCK_KEEP	64u
+
+void ck_stock_free_excess(struct stock *st);
 /* Frees all but the few that are worth keeping for the next calls. */
-void ck_stock_trim(struct stock *st);
-/*
- * A zeroed object, but for what comes behind the first byte of a failure's text and
- * behind a skip's produced_n; @st has one, that is what it was bought for.
- */
-void *ck_stock_take(struct stock *st, enum stock_kind kind);
+static inline void ck_stock_trim(struct stock *st)
+{
+	if (unlikely(st->excess))
+		ck_stock_free_excess(st);
+}
+
+/* What a free object is, whatever it was and will be. */
+struct spare {
+	struct spare *next;
+};
+
+static inline void ck_stock_put(struct stock *st, enum stock_kind kind, void *object)
+{
+	struct spare *spare = object;
+
+	spare->next = st->free[kind];
+	st->free[kind] = spare;
+	if (unlikely(++st->spare.n[kind] > STOCK_KEEP))
+		st->excess = true;
+}
+
+/* As it is; @st has one. */
+static inline void *ck_stock_get(struct stock *st, enum stock_kind kind)
+{
+	struct spare *spare = st->free[kind];
+
+	/* Too little was bought: a bug in the sums, and no way back. */
+	host_check(spare);
+	st->free[kind] = spare->next;
+	st->spare.n[kind]--;
+	return spare;
+}
+
 /* Back into @st, or freed if that is NULL. */
-void ck_stock_give(struct stock *st, enum stock_kind kind, void *object);
+static inline void ck_stock_give(struct stock *st, enum stock_kind kind, void *object)
+{
+	if (st)
+		ck_stock_put(st, kind, object);
+	else
+		host_free(object);
+}
+
+/* How much of each is zeroed: not what is behind the beginning of a text or an array. */
+extern const size_t ck_stock_zeroed[STOCK_KINDS];
+
+static inline void *ck_stock_take(struct stock *st, enum stock_kind kind)
+{
+	return memset(ck_stock_get(st, kind), 0, ck_stock_zeroed[kind]);
+}
 
 /* ---- who did it ---- */
 
@@ -315,7 +391,12 @@ bool ck_buffer_bury(struct domain *d);
 void ck_buffer_touch(struct buffer *b);
 
 /* How often an exit over the range may have to split a claim. */
-u64 ck_taint_splits(const struct target *t);
+u64 ck_taint_count_splits(const struct target *t);
+static inline u64 ck_taint_splits(const struct target *t)
+{
+	return t->buffer->claims.count ? ck_taint_count_splits(t) : 0;
+}
+
 /* Rule 2: failed and recorded claims dated before @before go. */
 void ck_taint_clear(const struct target *t, u64 before, struct stock *st);
 /* Rule 3: recorded claims of @w dated before @before go. */
@@ -533,6 +614,7 @@ struct client {
 	u64 unconfirmed_n;		/* claims of its slots */
 	u64 confirms;			/* that moved a slot's since, so far */
 	struct id_map slots;
+	struct slot *recent;		/* of them, that was looked for last; or NULL */
 	struct link devices;
 	u32 devices_n;
 	struct link dirty;		/* slots with unconfirmed work, by since */
@@ -738,7 +820,13 @@ static inline void ck_fast_leave(struct buffer *b, u32 why)
 void ck_fast_stop(struct capkm_session *s, u32 why);
 void ck_fast_end(struct capkm_session *s, u32 why);
 /* What fast scopes have left unconfirmed on the slots of the session is known. */
-void ck_fast_fold(struct capkm_session *s);
+void ck_fast_fold_all(struct capkm_session *s);
+static inline void ck_fast_fold(struct capkm_session *s)
+{
+	if (s->fast)
+		ck_fast_fold_all(s);
+}
+
 /* The same of one, once a tick is out: what is not known then is later. */
 void ck_fast_fold_slot(struct slot *slot);
 /* Something of the buffer has changed that may have kept it from being fast. */
@@ -746,7 +834,13 @@ void ck_fast_changed(struct buffer *b);
 /* Whoever only looked is done; if it may be fast, it is. */
 void ck_fast_back(struct buffer *b);
 /* A call ends: what may be fast again is. */
-void ck_fast_return(struct domain *d, struct capkm_session *s);
+void ck_fast_return_some(struct domain *d, struct capkm_session *s);
+static inline void ck_fast_return(struct domain *d, struct capkm_session *s)
+{
+	if (s->fast || !link_empty(&d->fast_left))
+		ck_fast_return_some(d, s);
+}
+
 /* Is there room for the word of a new buffer? Then it gets an index, if one is free. */
 bool ck_fast_has_room(const struct capkm_session *s, u64 buffer);
 bool ck_fast_fill(struct capkm_session *s, u64 buffer);	/* without the lock */
@@ -817,8 +911,24 @@ struct client *ck_session_first_client(struct capkm_session *s);
 
 /* The first session of the domain with at least that id, or NULL. */
 struct capkm_session *ck_session_from(const struct domain *d, u64 id);
-struct client *ck_session_client(struct capkm_session *s,
-				 const struct capkm_caller *who);
+struct client *ck_session_find_client(struct capkm_session *s,
+				      const struct capkm_caller *who);
+static inline bool ck_client_is(const struct client *c,
+				const struct capkm_caller *who)
+{
+	return c->who.proc == who->proc && c->image == who->image;
+}
+
+/* A living client, else a dead one: who has ended may have joined again. */
+static inline struct client *ck_session_client(struct capkm_session *s,
+					       const struct capkm_caller *who)
+{
+	struct client *first = link_first(&s->clients, struct client, sib);
+
+	return likely(ck_client_is(first, who) && !first->dead) ? first :
+	       ck_session_find_client(s, who);
+}
+
 /* Without a domain, too: is @who one of the session's clients? */
 bool ck_session_opener(const struct capkm_session *s,
 		       const struct capkm_caller *who);
@@ -827,15 +937,49 @@ void ck_client_fill(const struct client *c, struct capkm_client_view *v);
 void ck_session_fill(struct capkm_session *s, struct capkm_session_view *v);
 /* A piece of the buffers that a session holds which has ended; false if it has none. */
 bool ck_session_drop_holds(struct capkm_session *s);
-int ck_session_target(struct capkm_session *s, const struct capkm_claim *claim,
-		      struct target *t);
-/* The same for those who do not look at the buffer's bytes. */
-int ck_session_range(struct capkm_session *s, const struct capkm_claim *claim,
-		     struct target *t);
+
+/* A call looks for its few buffers again and again. */
+struct hold *ck_session_find_hold(struct capkm_session *s, u64 id);
+static inline struct hold *ck_session_hold(struct capkm_session *s, u64 id)
+{
+	struct hold *h = s->recent[id % RECENT];
+
+	return likely(h && h->node.id == id) ? h : ck_session_find_hold(s, id);
+}
+
+/* The range of a buffer that a claim names; for those who do not look at its bytes. */
+static inline int ck_session_range(struct capkm_session *s,
+				   const struct capkm_claim *claim,
+				   struct target *t)
+{
+	const struct hold *h = ck_session_hold(s, claim->buffer);
+
+	if (!h)
+		return -ENOENT;
+	if (claim->start > claim->end || claim->end > h->buffer->size)
+		return -EINVAL;
+	t->buffer = h->buffer;
+	t->start = claim->start;
+	t->end = claim->end;
+	return 0;
+}
+
+/* The same for those who do. */
+static inline int ck_session_target(struct capkm_session *s,
+				    const struct capkm_claim *claim,
+				    struct target *t)
+{
+	int err = ck_session_range(s, claim, t);
+
+	if (!err)
+		ck_fast_leave(t->buffer, CAPKM_FAST_NAMED);
+	return err;
+}
+
 /* Is it the session's own id, or one that it was given? */
 int ck_stream_check(struct capkm_session *s, u64 stream);
 /* NULL: the client has never used it. */
-struct slot *ck_slot_at(const struct client *c, const u8 *uuid, u32 index);
+struct slot *ck_slot_at(struct client *c, const u8 *uuid, u32 index);
 int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
 		 struct slot **out, u32 *index);
 int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
@@ -908,8 +1052,6 @@ int ck_targets_need(struct call *c, const struct array *writes,
  */
 void ck_targets_taint(struct call *c, const struct array *claims,
 		      struct failure *f);
-/* -ENOSPC if the domain has no room for so many claims more. */
-int ck_domain_room(struct call *c, u64 claims);
 
 /* ---- windows, scopes, graphs ---- */
 
@@ -960,10 +1102,14 @@ struct window *ck_slot_recording(const struct slot *slot);
 /* A child that has begun and is not sealed suspends it; NULL if none has. */
 struct window *ck_window_suspender(const struct window *w);
 /* How many strict windows work of @stream on the slot would doom. */
-u32 ck_escape_dooms(const struct client *c, const struct slot *slot,
-		    u64 stream);
-/* Counts it in all windows that it escapes, and dooms the strict ones. */
-void ck_escape(struct call *c, const struct slot *slot, u64 stream);
+u32 ck_escape_dooms_any(const struct client *c, const struct slot *slot,
+			u64 stream);
+static inline u32 ck_escape_dooms(const struct client *c,
+				  const struct slot *slot, u64 stream)
+{
+	return c->recording_n ? ck_escape_dooms_any(c, slot, stream) : 0;
+}
+
 /* A window without children: @w, or one below it. */
 struct window *ck_window_deepest(struct window *w);
 /* The parent lets go of a child that is sealed or refused. */
@@ -1081,9 +1227,34 @@ struct call {
  * Makes sure that the session's stock holds @need. 0: it did. 1: it does now,
  * but the lock was dropped: look at everything again. Else an error.
  */
-int ck_call_buy(struct call *c, const struct need *need);
+int ck_call_buy_now(struct call *c, const struct need *need);
+static inline int ck_call_buy(struct call *c, const struct need *need)
+{
+	return ck_stock_has(&c->session->stock, need) ? 0 :
+	       ck_call_buy_now(c, need);
+}
+
+/* -ENOSPC if the domain has no room for so many claims more. */
+static inline int ck_domain_room(struct call *c, u64 claims)
+{
+	const struct domain *d = c->domain;
+	const u64 max = d->limit[CAPKM_LIMIT_RANGES];
+	const u64 used = d->claims + d->paid + d->writers;
+
+	return used <= max && claims <= max - used ? 0 :
+	       ck_limit_reached(c, CAPKM_LIMIT_RANGES);
+}
+
 /* A zeroed object, bought with the lock dropped; NULL and *err if not. */
 void *ck_call_alloc(struct call *c, size_t bytes, int *err);
+
+/* Counts work in all windows that it escapes, and dooms the strict ones. */
+void ck_escape_all(struct call *c, const struct slot *slot, u64 stream);
+static inline void ck_escape(struct call *c, const struct slot *slot, u64 stream)
+{
+	if (c->client->recording_n)
+		ck_escape_all(c, slot, stream);
+}
 
 #define CAPKM_OPS(op)							\
 	op(info) op(domain_create) op(domain_attach) op(domain_query)	\

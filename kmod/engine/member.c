@@ -272,15 +272,13 @@ static bool escapes(const struct window *w, const struct slot *slot,
 	       !is_inside(w, slot);
 }
 
-u32 ck_escape_dooms(const struct client *c, const struct slot *slot,
-		    u64 stream)
+u32 ck_escape_dooms_any(const struct client *c, const struct slot *slot,
+			u64 stream)
 {
 	const struct window *w;
 	const struct link *l;
 	u32 n = 0;
 
-	if (!c->recording_n)
-		return 0;
 	link_for_each(l, &c->windows) {
 		w = link_entry(l, struct window, sib);
 		n += w->strict && escapes(w, slot, stream);
@@ -306,13 +304,11 @@ static void doom_escaped(struct call *c, struct window *w,
 	ck_failure_unpin(f, st);
 }
 
-void ck_escape(struct call *c, const struct slot *slot, u64 stream)
+void ck_escape_all(struct call *c, const struct slot *slot, u64 stream)
 {
 	struct window *w;
 	struct link *l;
 
-	if (!c->client->recording_n)
-		return;
 	link_for_each(l, &c->client->windows) {
 		w = link_entry(l, struct window, sib);
 		if (!escapes(w, slot, stream))

@@ -73,7 +73,7 @@ struct op {
 	struct op_id gives[OP_GIVES];	/* members that an id may refer to */
 	u16 entered;		/* offset of a result: unless it is CLEAN, gives nothing */
 	u16 leaves;		/* ids[0] was not entered: nothing to do. Offset of its outputs */
-	struct op_array array[CALL_ARRAYS];
+	struct op_array array[CALL_ARRAYS + 1];	/* the last of all has no direction */
 };
 
 #endif /* CAPKM_OP_H */

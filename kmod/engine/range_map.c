@@ -48,6 +48,9 @@ void ck_range_insert(struct range_map *map, struct span *s)
 		link = below(entry(parent), s->start, s->end) ?
 			&parent->right : &parent->left;
 	}
+	s->left_top = 0;
+	s->top = s->end;
+	s->oldest = s->date;
 	ck_tree_link(&map->tree, &s->tree, parent, link);
 	map->count++;
 }
@@ -145,7 +148,7 @@ static struct span *next(const struct span *s, const struct query *q)
 	return walk(node->parent, node, q);
 }
 
-struct span *ck_range_first(const struct range_map *map, u64 start, u64 end)
+struct span *ck_range_look(const struct range_map *map, u64 start, u64 end)
 {
 	return first(map, &(struct query) { start, end, U64_MAX });
 }
@@ -155,8 +158,8 @@ struct span *ck_range_next(const struct span *s, u64 start, u64 end)
 	return next(s, &(struct query) { start, end, U64_MAX });
 }
 
-struct span *ck_range_first_older(const struct range_map *map, u64 start,
-				  u64 end, u64 before)
+struct span *ck_range_look_older(const struct range_map *map, u64 start,
+				 u64 end, u64 before)
 {
 	return first(map, &(struct query) { start, end, before });
 }

@@ -26,17 +26,38 @@ struct range_map {
 };
 
 void ck_range_map_init(struct range_map *map);
+/* The lowest date, U64_MAX if there is none. */
+static inline u64 ck_range_oldest(const struct range_map *map)
+{
+	const struct tree_node *root = map->tree.root;
+
+	return root ? container_of(root, struct span, tree)->oldest : U64_MAX;
+}
+
 void ck_range_insert(struct range_map *map, struct span *s);
 void ck_range_erase(struct range_map *map, struct span *s);
 /* Moves the end; to move the start, erase and insert. */
 void ck_range_set_end(struct range_map *map, struct span *s, u64 end);
 void ck_range_set_date(struct range_map *map, struct span *s, u64 date);
 /* In order of start: the first, and the next, that shares a byte with [start, end). */
-struct span *ck_range_first(const struct range_map *map, u64 start, u64 end);
+struct span *ck_range_look(const struct range_map *map, u64 start, u64 end);
+static inline struct span *ck_range_first(const struct range_map *map,
+					  u64 start, u64 end)
+{
+	return map->count ? ck_range_look(map, start, end) : NULL;
+}
+
 struct span *ck_range_next(const struct span *s, u64 start, u64 end);
 /* The same, of those with a date below @before. */
-struct span *ck_range_first_older(const struct range_map *map, u64 start,
-				  u64 end, u64 before);
+struct span *ck_range_look_older(const struct range_map *map, u64 start,
+				 u64 end, u64 before);
+static inline struct span *ck_range_first_older(const struct range_map *map,
+						u64 start, u64 end, u64 before)
+{
+	return ck_range_oldest(map) < before ?
+	       ck_range_look_older(map, start, end, before) : NULL;
+}
+
 struct span *ck_range_next_older(const struct span *s, u64 start, u64 end,
 				 u64 before);
 /* The range [start, end) itself, or NULL. */

@@ -23,14 +23,14 @@ void ck_scopes_count_recorded(struct window *w)
 		if (s->window != w)
 			continue;
 		st = stock_of(s);
-		before = ck_stock_all(st);
 		ck_stock_release(st, &s->promised);
+		before = st->spare;
 		link_for_each(k, &s->claims) {
 			c = link_entry(k, struct claim, sib);
 			ck_window_wrote(w, c->buffer, c->span.start,
 					c->span.end, st);
 		}
-		ck_stock_promise_rest(st, &s->promised, &before);
+		ck_stock_promise_rest(st, &s->promised, &s->promised, &before);
 	}
 }
 
@@ -440,7 +440,7 @@ static void enter(struct entering *e, const struct need *need)
 	struct call *c = e->call;
 	struct domain *d = c->domain;
 	struct stock *st = &c->session->stock;
-	const struct need before = ck_stock_all(st);
+	const struct need before = st->spare;
 	struct scope *s = ck_stock_take(st, STOCK_SCOPE);
 	u32 i;
 
@@ -475,8 +475,7 @@ static void enter(struct entering *e, const struct need *need)
 		e->window->scopes++;
 		e->window->pending += s->keys;
 	}
-	s->promised = *need;
-	ck_stock_promise_rest(st, &s->promised, &before);
+	ck_stock_promise_rest(st, &s->promised, need, &before);
 	e->slot->scopes++;
 	ck_id_insert(&d->scopes, &s->node);
 	link_add_tail(&s->sib, &c->client->scopes);
@@ -541,14 +540,16 @@ static int prepare_enter(struct entering *e, struct need *need)
 
 int ck_op_scope_enter(struct call *c)
 {
-	struct entering e = {
-		.call = c, .arg = c->arg,
-		.reads = &c->array[0], .writes = &c->array[1],
-		.label = &c->array[2], .reports = &c->array[3],
-	};
+	struct entering e;
 	struct need need;
 	int err;
 
+	e.call = c;
+	e.arg = c->arg;
+	e.reads = &c->array[0];
+	e.writes = &c->array[1];
+	e.label = &c->array[2];
+	e.reports = &c->array[3];
 	do {
 		err = prepare_enter(&e, &need);
 	} while (err == 1);

@@ -211,21 +211,15 @@ void capkm_client_end(struct capkm_session *s, struct host_proc *proc,
 	host_unlock(&d->lock);
 }
 
-static bool is_caller(const struct client *c, const struct capkm_caller *who)
-{
-	return c->who.proc == who->proc && c->image == who->image;
-}
-
-/* A living client, else a dead one: who has ended may have joined again. */
-struct client *ck_session_client(struct capkm_session *s,
-				 const struct capkm_caller *who)
+struct client *ck_session_find_client(struct capkm_session *s,
+				      const struct capkm_caller *who)
 {
 	struct client *c, *dead = NULL;
 	struct link *l;
 
 	link_for_each(l, &s->clients) {
 		c = link_entry(l, struct client, sib);
-		if (is_caller(c, who)) {
+		if (ck_client_is(c, who)) {
 			if (!c->dead)
 				return c;
 			dead = c;
@@ -244,7 +238,7 @@ bool ck_session_opener(const struct capkm_session *s,
 
 	link_for_each(l, &s->clients) {
 		c = link_entry(l, struct client, sib);
-		if (is_caller(c, who) && !c->dead)
+		if (ck_client_is(c, who) && !c->dead)
 			return true;
 	}
 	return false;

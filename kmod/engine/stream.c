@@ -15,13 +15,19 @@ int ck_stream_check(struct capkm_session *s, u64 id)
 	return stream->session == s ? 0 : -EPERM;
 }
 
-struct slot *ck_slot_at(const struct client *c, const u8 *uuid, u32 index)
+struct slot *ck_slot_at(struct client *c, const u8 *uuid, u32 index)
 {
-	const struct client_device *dev = ck_device_find(c, uuid);
+	const struct slot *recent = c->recent;
+	const struct client_device *dev;
 
-	return dev ? id_entry(ck_id_find(&c->slots,
-					 (u64)dev->index << 32 | index),
-			      struct slot, node) : NULL;
+	if (recent && recent->index == index &&
+	    !memcmp(recent->device->uuid, uuid, sizeof(recent->device->uuid)))
+		return c->recent;
+	dev = ck_device_find(c, uuid);
+	c->recent = dev ? id_entry(ck_id_find(&c->slots,
+					      (u64)dev->index << 32 | index),
+				   struct slot, node) : NULL;
+	return c->recent;
 }
 
 int ck_slot_find(struct client *c, const struct capkm_place *place, u32 flags,
@@ -66,6 +72,7 @@ static void slot_init(struct slot *slot, struct client_device *dev, u32 index)
 void ck_slot_free(struct slot *slot)
 {
 	ck_notes_free(slot);
+	slot->client->recent = NULL;
 	ck_id_erase(&slot->client->slots, &slot->node);
 	host_free(slot);
 }
@@ -85,6 +92,8 @@ int ck_slot_get(struct call *call, const struct capkm_place *place, u32 flags,
 	int err;
 
 	err = ck_slot_find(call->client, place, flags, out, &index);
+	if (!err && likely(*out && (*out)->device->latent))
+		return 0;
 	if (!err)
 		err = ck_device_get(call, place->device, &dev);
 	if (err || *out)

@@ -68,7 +68,7 @@ static void insert(struct claim *c)
 	b->domain->claims++;
 	if (c->state != CLAIM_FAILED)
 		b->dated++;
-	if (b->claims.count == 1)
+	if (b->claims.count == 1 && b->uses_n)
 		tell_graphs(b, true);
 }
 
@@ -83,7 +83,8 @@ static void erase(struct claim *c)
 	if (c->state != CLAIM_FAILED)
 		b->dated--;
 	if (!b->claims.count) {
-		tell_graphs(b, false);
+		if (b->uses_n)
+			tell_graphs(b, false);
 		ck_fast_changed(b);
 	}
 }
@@ -167,7 +168,7 @@ static u64 splits_at(const struct buffer *b, u64 at)
 	return n;
 }
 
-u64 ck_taint_splits(const struct target *t)
+u64 ck_taint_count_splits(const struct target *t)
 {
 	if (t->start == t->end)
 		return 0;

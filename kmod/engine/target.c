@@ -23,15 +23,6 @@ int ck_targets_check(struct call *c, const struct array *claims, u32 base,
 	return 0;
 }
 
-int ck_domain_room(struct call *c, u64 claims)
-{
-	const struct domain *d = c->domain;
-	const u64 max = d->limit[CAPKM_LIMIT_RANGES], used = d->claims + d->paid + d->writers;
-
-	return used <= max && claims <= max - used ? 0 :
-		ck_limit_reached(c, CAPKM_LIMIT_RANGES);
-}
-
 int ck_targets_need(struct call *c, const struct array *writes,
 		    struct need *need)
 {

@@ -73,8 +73,7 @@ static struct tree_node *rotate(struct tree *t, struct tree_node *node, int lean
 	return rotate_left(t, node);
 }
 
-/* Up to the first node that keeps what it had, for then nothing above it changes. */
-static void balance_up(struct tree *t, struct tree_node *node)
+void ck_tree_balance(struct tree *t, struct tree_node *node)
 {
 	int lean;
 
@@ -87,18 +86,7 @@ static void balance_up(struct tree *t, struct tree_node *node)
 	}
 }
 
-void ck_tree_link(struct tree *t, struct tree_node *node,
-		  struct tree_node *parent, struct tree_node **link)
-{
-	node->parent = parent;
-	node->left = NULL;
-	node->right = NULL;
-	*link = node;
-	refresh(t, node);
-	balance_up(t, parent);
-}
-
-void ck_tree_erase(struct tree *t, struct tree_node *node)
+void ck_tree_erase_inner(struct tree *t, struct tree_node *node)
 {
 	struct tree_node *next, *from;
 
@@ -106,7 +94,7 @@ void ck_tree_erase(struct tree *t, struct tree_node *node)
 		from = node->parent;
 		replace_child(t, from, node,
 			      node->left ? node->left : node->right);
-		balance_up(t, from);
+		ck_tree_balance(t, from);
 		return;
 	}
 
@@ -125,9 +113,9 @@ void ck_tree_erase(struct tree *t, struct tree_node *node)
 	next->left->parent = next;
 	replace_child(t, node->parent, node, next);
 	next->height = 0;	/* as no node has: what it keeps is of its old place */
-	balance_up(t, from);
+	ck_tree_balance(t, from);
 	if (!next->height)
-		balance_up(t, next);
+		ck_tree_balance(t, next);
 }
 
 void ck_tree_changed(struct tree *t, struct tree_node *node)

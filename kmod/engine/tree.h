@@ -20,10 +20,34 @@ struct tree {
 	bool (*augment)(struct tree_node *node);
 };
 
-/* Puts @node at the empty place @link below @parent, and rebalances. */
-void ck_tree_link(struct tree *t, struct tree_node *node,
-		  struct tree_node *parent, struct tree_node **link);
-void ck_tree_erase(struct tree *t, struct tree_node *node);
+/* Up to the first node that keeps what it had, for then nothing above it changes. */
+void ck_tree_balance(struct tree *t, struct tree_node *node);
+
+/*
+ * Puts @node at the empty place @link below @parent, and rebalances. What the node keeps
+ * about its subtree, itself, is right already.
+ */
+static inline void ck_tree_link(struct tree *t, struct tree_node *node,
+				struct tree_node *parent, struct tree_node **link)
+{
+	node->parent = parent;
+	node->left = NULL;
+	node->right = NULL;
+	node->height = 1;
+	*link = node;
+	if (parent)
+		ck_tree_balance(t, parent);
+}
+
+void ck_tree_erase_inner(struct tree *t, struct tree_node *node);
+static inline void ck_tree_erase(struct tree *t, struct tree_node *node)
+{
+	if (node->height == 1 && !node->parent)
+		t->root = NULL;		/* the only one */
+	else
+		ck_tree_erase_inner(t, node);
+}
+
 /* What @node keeps about itself has changed, its place has not. */
 void ck_tree_changed(struct tree *t, struct tree_node *node);
 struct tree_node *ck_tree_first(const struct tree *t);
