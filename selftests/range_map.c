@@ -4,6 +4,7 @@
  * that the test sees the trees themselves.
  */
 #include "../kmod/engine/tree.c"
+#include "../kmod/engine/stock.c"
 
 #define entry id_entry_of
 #include "../kmod/engine/id_map.c"
@@ -17,6 +18,23 @@
 
 #include "choices.h"
 #include "kselftest_harness.h"
+
+void *host_alloc(size_t bytes)
+{
+	return calloc(1, bytes);
+}
+
+void host_free(void *p)
+{
+	free(p);
+}
+
+bool host_check_at(bool ok, const char *what, const char *where)
+{
+	if (!ok)
+		fprintf(stderr, "%s: not so: %s\n", where, what);
+	return ok;
+}
 
 #define SPANS	400
 #define OPS	40000
@@ -46,6 +64,34 @@ static int check_tree(const struct tree_node *node,
 	return node->height;
 }
 
+/* Does the head say what the block has, and its spans that they are there? */
+static bool check_block(const struct span *head)
+{
+	const struct range_block *b = container_of(head, struct range_block, head);
+	u64 end = 0, date = U64_MAX;
+	u32 i;
+
+	for (i = 0; i < b->n; i++) {
+		const struct range_item *e = &b->item[i];
+		const struct span *s = e->span;
+
+		if (s->tree.kind != IN_BLOCK || s->tree.parent != &head->tree ||
+		    s->start != e->start || s->end != e->end || s->date != e->date ||
+		    (i && e[-1].start > e->start))
+			return false;
+		end = max(end, e->end);
+		date = min(date, e->date);
+	}
+	return b->n > 1 && b->n <= RANGE_BLOCK && head->start == b->item[0].start &&
+	       head->end == end && head->date == date;
+}
+
+static u32 blocks_in(const struct tree_node *node)
+{
+	return node ? (node->kind == NODE_BLOCK) + blocks_in(node->left) +
+		      blocks_in(node->right) : 0;
+}
+
 /* What each node keeps of the ranges below it, counted anew. */
 static bool check_kept(const struct tree_node *node, u64 *top, u64 *oldest)
 {
@@ -57,6 +103,8 @@ static bool check_kept(const struct tree_node *node, u64 *top, u64 *oldest)
 	if (!node)
 		return true;
 	s = container_of(node, struct span, tree);
+	if (node->kind == NODE_BLOCK && !check_block(s))
+		return false;
 	if (!check_kept(node->left, &left_top, &left_oldest) ||
 	    !check_kept(node->right, &right_top, &right_oldest))
 		return false;
@@ -130,7 +178,7 @@ static bool check_from(const struct range_map *map, const struct model *m,
 	return s ? s->start == lowest : lowest == U64_MAX;
 }
 
-static void change(struct range_map *map, struct model *m)
+static void change(struct range_map *map, struct model *m, struct stock *st)
 {
 	int i = rng() % SPANS;
 	struct span *s = &m->span[i];
@@ -139,10 +187,10 @@ static void change(struct range_map *map, struct model *m)
 		s->start = rng() % SPACE;
 		s->end = s->start + 1 + rng() % (rng() % 4 ? 8 : SPACE);
 		s->date = rng() % SPANS;
-		ck_range_insert(map, s);
+		ck_range_insert(map, s, st);
 		m->in[i] = true;
 	} else if (rng() % 4) {
-		ck_range_erase(map, s);
+		ck_range_erase(map, s, rng() % 8 ? st : NULL);
 		m->in[i] = false;
 	} else if (rng() % 2) {
 		ck_range_set_date(map, s, rng() % SPANS);
@@ -152,18 +200,31 @@ static void change(struct range_map *map, struct model *m)
 	}
 }
 
+/* Now and then there are blocks to spare, and at times for long. */
+static void supply(struct stock *st, int op)
+{
+	const struct need need = { .n[STOCK_BLOCK] = op % 4000 < 2000 || !(rng() % 64) };
+
+	if (!ck_stock_has(st, &need))
+		ck_stock_buy(st, &need);
+}
+
 /* Overlapping ranges, any order of inserting, erasing and trimming. */
 TEST(range_map_against_array)
 {
 	static struct model m;
 	struct range_map map;
 	u64 start, end, count, top, oldest;
+	u32 most = 0, mixed = 0, blocks;
+	struct stock stock;
 	int op, i;
 
 	rng_state = 1;
 	ck_range_map_init(&map);
+	ck_stock_init(&stock);
 	for (op = 0; op < OPS; op++) {
-		change(&map, &m);
+		supply(&stock, op);
+		change(&map, &m, &stock);
 		start = rng() % SPACE;
 		end = start + rng() % 40;
 		ASSERT_TRUE(check_overlaps(&map, &m, start, end))
@@ -180,7 +241,51 @@ TEST(range_map_against_array)
 		for (i = 0; i < SPANS; i++)
 			count += m.in[i];
 		ASSERT_EQ(count, map.count);
+		blocks = blocks_in(map.tree.root);
+		most = max(most, blocks);
+		mixed += blocks && blocks < count / 4;
 	}
+	/* Both kinds of nodes were there. */
+	ASSERT_LT(10, most);
+	ASSERT_LT(OPS / 100, mixed);
+	for (i = 0; i < SPANS; i++)
+		if (m.in[i])
+			ck_range_erase(&map, &m.span[i], &stock);
+	ASSERT_EQ(NULL, map.tree.root);
+	ck_stock_free(&stock);
+}
+
+/* Many of the same range, of which a block may end with one and begin with another. */
+TEST(range_map_equal_ranges)
+{
+	static struct span span[RANGE_MANY * 4];
+	const u32 n = ARRAY_SIZE(span);
+	const struct need need = { .n[STOCK_BLOCK] = n };
+	struct range_map map;
+	u64 top, oldest;
+	struct stock st;
+	u32 i, found;
+	struct span *s;
+
+	ck_range_map_init(&map);
+	ck_stock_init(&st);
+	ASSERT_EQ(0, ck_stock_buy(&st, &need));
+	for (i = 0; i < n; i++) {
+		span[i] = (struct span){ .start = 5, .end = 9 + i % 3 / 2, .date = i };
+		ck_range_insert(&map, &span[i], &st);
+		ASSERT_TRUE(check_kept(map.tree.root, &top, &oldest)) TH_LOG("%u", i);
+		if (i % 5 == 4)
+			ck_range_set_end(&map, &span[i - 2], 8);
+	}
+	for (i = 0; i < n; i++) {
+		found = 0;
+		for (s = ck_range_first(&map, 7, 8); s; s = ck_range_next(s, 7, 8))
+			found++;
+		ASSERT_EQ(n - i, found);
+		ck_range_erase(&map, &span[i * 7 % n], &st);
+		ASSERT_TRUE(check_kept(map.tree.root, &top, &oldest)) TH_LOG("%u", i);
+	}
+	ck_stock_free(&st);
 }
 
 /* The whole and the empty range, and positions at the end of 64 bits. */
@@ -192,8 +297,8 @@ TEST(range_map_edges)
 
 	ck_range_map_init(&map);
 	ASSERT_EQ(NULL, ck_range_first(&map, 0, U64_MAX));
-	ck_range_insert(&map, &a);
-	ck_range_insert(&map, &b);
+	ck_range_insert(&map, &a, NULL);
+	ck_range_insert(&map, &b, NULL);
 	ASSERT_EQ(&a, ck_range_first(&map, 0, 1));
 	ASSERT_EQ(NULL, ck_range_next(&a, 0, 1));
 	ASSERT_EQ(&a, ck_range_first(&map, U64_MAX - 1, U64_MAX));

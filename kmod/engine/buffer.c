@@ -33,12 +33,11 @@ static void shed(struct buffer *b, struct claim *c, struct stock *back,
 /* A piece of what it carries goes; true if that was all, and it has gone, too. */
 static bool destroy_some(struct buffer *b, struct stock *back)
 {
-	struct tree_node *node;
+	struct span *s;
 	u32 n = 0;
 
-	for (; n < PIECE && (node = ck_tree_first(&b->claims.tree)); n++)
-		shed(b, container_of(node, struct claim, span.tree), back,
-		     b->keep_reports);
+	for (; n < PIECE && (s = ck_range_from(&b->claims, 0, 0)); n++)
+		shed(b, container_of(s, struct claim, span), back, b->keep_reports);
 	ck_writers_drop(b, PIECE - n, back);
 	if (b->claims.count || b->writers.count)
 		return false;

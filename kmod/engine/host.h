@@ -18,7 +18,7 @@
  *
  *	u8 u16 u32 u64 s32 s64 bool size_t, U32_MAX U64_MAX, offsetof,
  *	container_of, likely, unlikely, min, max, ARRAY_SIZE, READ_ONCE,
- *	WRITE_ONCE, check_add_overflow, memset, memcpy, memcmp, memchr, strlen,
+ *	WRITE_ONCE, check_add_overflow, memset, memcpy, memmove, memcmp, memchr, strlen,
  *	snprintf/scnprintf, the errno values
  *
  *	struct host_mutex, host_mutex_init(), host_mutex_destroy(),

@@ -42,6 +42,7 @@ enum stock_kind {
 	STOCK_USE,
 	STOCK_SKIP,
 	STOCK_NOTE,
+	STOCK_BLOCK,		/* of a range map; see ck_range_insert() */
 	STOCK_KINDS,
 };
 
@@ -94,7 +95,7 @@ static inline void ck_stock_release(struct stock *st, const struct need *need)
 		st->spare.n[kind] += need->n[kind];
 }
 
-/* Promises what is left of @need, now @rest, since @before was not promised. */
+/* Promises what is left of @need, now @rest, since @before was not promised; no blocks. */
 static inline void ck_stock_promise_rest(struct stock *st, struct need *rest,
 					 const struct need *need,
 					 const struct need *before)
@@ -106,6 +107,9 @@ static inline void ck_stock_promise_rest(struct stock *st, struct need *rest,
 				(before->n[kind] - st->spare.n[kind]);
 		st->spare.n[kind] -= rest->n[kind];
 	}
+	/* More of these may have been taken, and whoever needs one can do without. */
+	st->spare.n[STOCK_BLOCK] += rest->n[STOCK_BLOCK];
+	rest->n[STOCK_BLOCK] = 0;
 }
 
 /* What @st has too little of that is not promised. */

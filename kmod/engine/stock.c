@@ -15,6 +15,7 @@ static const size_t sizes[STOCK_KINDS] = {
 	[STOCK_USE] = sizeof(struct use),
 	[STOCK_SKIP] = sizeof(struct skip),
 	[STOCK_NOTE] = sizeof(struct note),
+	[STOCK_BLOCK] = sizeof(struct range_block),
 };
 
 const size_t ck_stock_zeroed[STOCK_KINDS] = {

@@ -57,13 +57,13 @@ static void tell_graphs(struct buffer *b, bool busy)
 	}
 }
 
-static void insert(struct claim *c)
+static void insert(struct claim *c, struct stock *st)
 {
 	struct buffer *b = c->buffer;
 
 	host_assert_held(&b->domain->lock);
 	ck_fast_leave(b, CAPKM_FAST_MISSED);
-	ck_range_insert(&b->claims, &c->span);
+	ck_range_insert(&b->claims, &c->span, st);
 	b->changes++;
 	b->domain->claims++;
 	if (c->state != CLAIM_FAILED)
@@ -72,12 +72,12 @@ static void insert(struct claim *c)
 		tell_graphs(b, true);
 }
 
-static void erase(struct claim *c)
+static void erase(struct claim *c, struct stock *st)
 {
 	struct buffer *b = c->buffer;
 
 	host_assert_held(&b->domain->lock);
-	ck_range_erase(&b->claims, &c->span);
+	ck_range_erase(&b->claims, &c->span, st);
 	b->changes++;
 	b->domain->claims--;
 	if (c->state != CLAIM_FAILED)
@@ -101,7 +101,7 @@ void ck_claim_drop(struct claim *c, struct stock *st)
 {
 	struct buffer *b = c->buffer;
 
-	erase(c);
+	erase(c, st);
 	link_del(&c->sib);
 	if (c->state == CLAIM_UNCONFIRMED)
 		count_unconfirmed(c, -1);
@@ -127,7 +127,7 @@ static void split(struct claim *c, u64 start, struct stock *st)
 		count_unconfirmed(c, 1);
 	if (c->state != CLAIM_FAILED)
 		link_add_tail(&right->sib, &c->sib);
-	insert(right);
+	insert(right, st);
 }
 
 /* Takes [start, end), of which @c has some bytes, out of @c. */
@@ -143,9 +143,9 @@ static void cut(struct claim *c, u64 start, u64 end, struct stock *st)
 	if (c->span.start < start) {
 		ck_range_set_end(&b->claims, &c->span, start);
 	} else if (c->span.end > end) {
-		ck_range_erase(&b->claims, &c->span);
+		ck_range_erase(&b->claims, &c->span, st);
 		c->span.start = end;
-		ck_range_insert(&b->claims, &c->span);
+		ck_range_insert(&b->claims, &c->span, st);
 	} else {
 		ck_claim_drop(c, st);
 	}
@@ -163,8 +163,9 @@ static u64 splits_at(const struct buffer *b, u64 at)
 
 	if (!at || at == b->size)
 		return 0;
-	for (c = first(b, at - 1, at); c; c = next(c, at - 1, at))
-		n += c->state != CLAIM_OPEN && inside(c, at);
+	for (c = entry(ck_range_first_over(&b->claims, at)); c;
+	     c = entry(ck_range_next_over(&c->span, at)))
+		n += c->state != CLAIM_OPEN;
 	return n;
 }
 
@@ -293,7 +294,7 @@ void ck_taint_fail(const struct target *t, struct failure *f, u64 enter,
 	c->carrier = ck_failure_tag(b->domain, f, b, st);
 	clear(t, NULL, NULL, enter, st);
 	fuse(c, st);
-	insert(c);
+	insert(c, st);
 }
 
 /*
@@ -318,7 +319,7 @@ void ck_taint_whole(struct buffer *b, struct failure *f, u64 tick)
 	c->span.date = tick;
 	c->enter = tick;
 	c->carrier = ck_failure_tag_spare(b->domain, f, b);
-	insert(c);
+	insert(c, NULL);
 	b->sequence = tick;
 	ck_failure_unpin(f, NULL);
 }
@@ -336,7 +337,7 @@ void ck_taint_open(const struct target *t, struct scope *s, struct stock *st)
 	c->enter = s->enter;
 	c->keeps_writer = ck_writer_kept(t->buffer);
 	ck_buffer_get(t->buffer);
-	insert(c);
+	insert(c, st);
 	link_add_tail(&c->sib, &s->claims);
 }
 
@@ -378,7 +379,7 @@ void ck_taint_add_unconfirmed(const struct target *t, struct slot *slot,
 	c->span.date = b->domain->sequence;
 	c->carrier = ck_failure_tag(b->domain, slot->device->latent, b, st);
 	list_unconfirmed(c, slot, slot->last);
-	insert(c);
+	insert(c, st);
 }
 
 void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
@@ -402,12 +403,12 @@ void ck_taint_widen(struct buffer *b, struct slot *slot, u64 date,
 			whole = c;
 	}
 	b->changes++;
-	ck_range_erase(&b->claims, &whole->span);
+	ck_range_erase(&b->claims, &whole->span, st);
 	whole->span.start = 0;
 	whole->span.end = b->size;
 	whole->span.date = date;
 	whole->done = date;
-	ck_range_insert(&b->claims, &whole->span);
+	ck_range_insert(&b->claims, &whole->span, st);
 	link_move_tail(&whole->sib, &slot->unconfirmed);
 }
 
@@ -484,7 +485,7 @@ void ck_taint_add_recorded(const struct target *t, struct window *w, u64 tick,
 	c->window = w;
 	c->span.date = tick;
 	c->enter = tick;
-	insert(c);
+	insert(c, st);
 	link_add_tail(&c->sib, &w->claims);
 }
 

@@ -27,12 +27,13 @@ int ck_targets_need(struct call *c, const struct array *writes,
 		    struct need *need)
 {
 	const struct target *t = writes->target;
-	u32 i;
+	u32 i, many = 0;
 	int err;
 
 	for (i = 0; i < writes->len; i++) {
 		if (t[i].start == t[i].end)
 			continue;
+		many += t[i].buffer->claims.count >= RANGE_MANY;
 		need->n[STOCK_CLAIM] += 1 + ck_taint_splits(&t[i]);
 		need->n[STOCK_CARRIER]++;
 		err = ck_domain_room(c, need->n[STOCK_CLAIM]);
@@ -40,5 +41,7 @@ int ck_targets_need(struct call *c, const struct array *writes,
 			return err;
 		host_relax();
 	}
+	/* Claims that follow each other share a block. */
+	need->n[STOCK_BLOCK] += (many + 7) / 8;
 	return 0;
 }

@@ -118,6 +118,19 @@ void ck_tree_erase_inner(struct tree *t, struct tree_node *node)
 		ck_tree_balance(t, next);
 }
 
+void ck_tree_replace(struct tree *t, struct tree_node *old, struct tree_node *new)
+{
+	new->left = old->left;
+	new->right = old->right;
+	new->height = old->height;
+	if (new->left)
+		new->left->parent = new;
+	if (new->right)
+		new->right->parent = new;
+	new->parent = old->parent;
+	replace_child(t, old->parent, old, new);
+}
+
 void ck_tree_changed(struct tree *t, struct tree_node *node)
 {
 	while (node && refresh(t, node))

@@ -12,6 +12,7 @@
 struct tree_node {
 	struct tree_node *parent, *left, *right;
 	int height;		/* of the subtree; a leaf has 1 */
+	u32 kind;		/* of what it is in, for the tree's user */
 };
 
 struct tree {
@@ -48,6 +49,8 @@ static inline void ck_tree_erase(struct tree *t, struct tree_node *node)
 		ck_tree_erase_inner(t, node);
 }
 
+/* @new takes the place of @old, and what that has in its struct tree_node but its kind. */
+void ck_tree_replace(struct tree *t, struct tree_node *old, struct tree_node *new);
 /* What @node keeps about itself has changed, its place has not. */
 void ck_tree_changed(struct tree *t, struct tree_node *node);
 struct tree_node *ck_tree_first(const struct tree *t);

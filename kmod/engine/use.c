@@ -45,20 +45,20 @@ bool ck_use_add(struct range_map *set, u64 start, u64 end, struct stock *from)
 	c = ck_stock_take(from, STOCK_CLAIM);
 	c->span.start = start;
 	c->span.end = end;
-	ck_range_insert(set, &c->span);
+	ck_range_insert(set, &c->span, from);
 	return true;
 }
 
 /* Up to @most of its claims: how many. */
 static u32 free_set(struct range_map *set, u32 most, struct stock *back)
 {
-	struct tree_node *node;
 	struct claim *c;
+	struct span *s;
 	u32 n;
 
-	for (n = 0; n < most && (node = ck_tree_first(&set->tree)); n++) {
-		c = container_of(node, struct claim, span.tree);
-		ck_range_erase(set, &c->span);
+	for (n = 0; n < most && (s = ck_range_from(set, 0, 0)); n++) {
+		c = container_of(s, struct claim, span);
+		ck_range_erase(set, s, back);
 		ck_stock_give(back, STOCK_CLAIM, c);
 	}
 	return n;

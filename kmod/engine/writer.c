@@ -12,15 +12,15 @@ static struct claim *first(const struct buffer *b, u64 start, u64 end)
 	return s ? container_of(s, struct claim, span) : NULL;
 }
 
-static void insert(struct buffer *b, struct claim *c)
+static void insert(struct buffer *b, struct claim *c, struct stock *st)
 {
-	ck_range_insert(&b->writers, &c->span);
+	ck_range_insert(&b->writers, &c->span, st);
 	b->domain->writers++;
 }
 
-static void erase(struct buffer *b, struct claim *c)
+static void erase(struct buffer *b, struct claim *c, struct stock *st)
 {
-	ck_range_erase(&b->writers, &c->span);
+	ck_range_erase(&b->writers, &c->span, st);
 	b->domain->writers--;
 }
 
@@ -34,7 +34,7 @@ static void cut_left(struct buffer *b, struct claim *c,
 		rest = ck_stock_take(st, STOCK_CLAIM);
 		*rest = *c;
 		rest->span.start = t->end;
-		insert(b, rest);
+		insert(b, rest, st);
 	}
 	ck_range_set_end(&b->writers, &c->span, t->start);
 }
@@ -50,10 +50,10 @@ void ck_writer_clear(const struct target *t, struct stock *st)
 			cut_left(b, c, t, st);
 			continue;
 		}
-		erase(b, c);
+		erase(b, c, st);
 		if (c->span.end > t->end) {
 			c->span.start = t->end;
-			insert(b, c);
+			insert(b, c, st);
 			return;
 		}
 		ck_stock_give(st, STOCK_CLAIM, c);
@@ -64,13 +64,13 @@ void ck_writer_clear(const struct target *t, struct stock *st)
 
 void ck_writers_drop(struct buffer *b, u32 most, struct stock *back)
 {
-	struct tree_node *node;
 	struct claim *c;
+	struct span *s;
 	u32 n;
 
-	for (n = 0; n < most && (node = ck_tree_first(&b->writers.tree)); n++) {
-		c = container_of(node, struct claim, span.tree);
-		erase(b, c);
+	for (n = 0; n < most && (s = ck_range_from(&b->writers, 0, 0)); n++) {
+		c = container_of(s, struct claim, span);
+		erase(b, c, back);
 		ck_stock_give(back, STOCK_CLAIM, c);
 	}
 }
@@ -90,7 +90,7 @@ void ck_writer_set(const struct target *t, u64 session, u64 stream, u64 tick,
 	c->span.date = tick;
 	c->session = session;
 	c->stream = stream;
-	insert(t->buffer, c);
+	insert(t->buffer, c, st);
 }
 
 u64 ck_writer_stale(const struct target *t, u64 since,
