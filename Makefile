@@ -37,10 +37,12 @@ knote := (the running kernel $(shell uname -r) has no headers here)
 endif
 endif
 KREL = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' $(KDIR)/include/generated/utsrelease.h)
-kmod = $(O)/kmod/$(KREL)
-kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) $(foreach v,W C V,$(if $($(v)),$(v)=$($(v))))
+# GCOV=1: a module that counts which of its lines run, for a kernel that keeps the counts.
+kmod = $(O)/kmod/$(KREL)$(if $(GCOV),-gcov)
+kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) $(foreach v,W C V,$(if $($(v)),$(v)=$($(v)))) \
+	$(if $(GCOV),GCOV_PROFILE=y UBSAN_SANITIZE=n)
 
-.PHONY: all help dkms-install modules kmod-links kmod-dirs lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check lint demo vm install modules_install clean
+.PHONY: all help dkms-install modules kmod-links kmod-dirs lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check lint coverage demo vm install modules_install clean
 
 all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench cuda-bench
 
@@ -68,6 +70,7 @@ help:
 	@echo '                  installs the Debian packages that it lacks'
 	@echo 'make lint         static checks: sparse, checkpatch, coccinelle, clang, cppcheck, ...;'
 	@echo "                  STAGES='sparse cppcheck'; make check runs those that are quick"
+	@echo 'make coverage     every test in User-mode Linux, and which lines of the module have not run'
 	@echo 'make fuzz         what takes bytes from others, and the oracles, under libFuzzer;'
 	@echo "                  SECONDS=3600 for each, TARGETS='oracle abi', ARGS=-help=1 for more"
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -164,6 +167,12 @@ lint:
 	@scripts/setup
 	+@$(MAKE) O=$(O) W=1 WERROR=1 all
 	+@O=$(O) scripts/lint $(STAGES)
+
+coverage:
+	@scripts/setup
+	+@$(MAKE) O=$(O) lib tools selftests $(O)/example/transformer observe-example
+	@rc=0; O=$(O) selftests/vm/run --debug uml --coverage --timeout 3600 \
+		--out $(O)/coverage || rc=$$?; scripts/coverage --missing $(O)/coverage/gcov && exit $$rc
 
 # Instrumented, so of clang; that the library is built by it as well is worth something, too.
 FUZZ := -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
