@@ -163,6 +163,8 @@ TEST(domain_attach)
 	/* Neither id nor name; both. */
 	T_REFUSED(a, -EINVAL, attach(b, 0, NULL, -1));
 	T_REFUSED(a, -EINVAL, attach(b, a->domain, name, -1));
+	/* An id needs no owner. */
+	T_REFUSED(a, -EINVAL, attach(b, a->domain, NULL, geteuid()));
 	x.domain = a->domain;
 	x.owner_uid = 1;
 	T_REFUSED(a, -EINVAL, t_call(b, CAPKM_NR_DOMAIN_ATTACH, &x));
