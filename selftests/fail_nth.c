@@ -10,6 +10,7 @@
 #include <linux/membarrier.h>
 
 #include "netlink.h"
+#include "process.h"
 #include "rows.h"
 
 #define FAULTS "/sys/kernel/debug/"
@@ -68,6 +69,18 @@ static bool disarm(void)
 	set_nth(t_nth, 0);
 	errno = error;
 	return hit;
+}
+
+/* More than any call meets; what is left of it says how many it has met. */
+#define NO_FAULT 1000000
+
+static unsigned int disarm_at(void)
+{
+	char text[16] = "";
+	ssize_t got = pread(t_nth, text, sizeof(text) - 1, 0);
+
+	set_nth(t_nth, 0);
+	return got > 0 ? atoi(text) : 0;
 }
 
 #define CLEAN 2
@@ -596,6 +609,9 @@ static void leave(struct cl *a)
 	t_close(a);
 }
 
+/* What the kernel has taken for itself once does not hide a place from every round. */
+#define ROUNDS 3
+
 /* A session comes with its file and goes with it; the first call watches its process. */
 TEST_F_TIMEOUT(fail_nth, open, 120)
 {
@@ -603,18 +619,20 @@ TEST_F_TIMEOUT(fail_nth, open, 120)
 	int fd, rc;
 
 	ONLY_WITH_FAULTS();
-	for (struct sweep s = {}; next(&s); close(fd)) {
-		arm(s.n);
-		fd = open(t_transport(), O_RDWR | O_CLOEXEC);
-		s.hit = disarm();
-		if (fd < 0) {
-			ASSERT_EQ(ENOMEM, errno);
-			ASSERT_TRUE(s.hit);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (struct sweep s = {}; next(&s); close(fd)) {
+			arm(s.n);
 			fd = open(t_transport(), O_RDWR | O_CLOEXEC);
+			s.hit = disarm();
+			if (fd < 0) {
+				ASSERT_EQ(ENOMEM, errno);
+				ASSERT_TRUE(s.hit);
+				fd = open(t_transport(), O_RDWR | O_CLOEXEC);
+			}
+			ASSERT_LE(0, fd);
+			info.size = sizeof(info);
+			ASSERT_EQ(0, t_ioctl(fd, CAPKM_NR_INFO, &info));
 		}
-		ASSERT_LE(0, fd);
-		info.size = sizeof(info);
-		ASSERT_EQ(0, t_ioctl(fd, CAPKM_NR_INFO, &info));
 	}
 	for (struct sweep s = {}; next(&s); close(fd)) {
 		fd = open(t_transport(), O_RDWR | O_CLOEXEC);
@@ -628,6 +646,47 @@ TEST_F_TIMEOUT(fail_nth, open, 120)
 			ASSERT_EQ(0, t_ioctl(fd, CAPKM_NR_INFO, &info));
 		}
 	}
+}
+
+static int join_failing(int fd, struct sweep *s)
+{
+	struct capkm_session_join join = { .size = sizeof(join) };
+	int rc;
+
+	t_nth = -1;
+	arm(s->n);
+	rc = t_ioctl(fd, CAPKM_NR_SESSION_JOIN, &join);
+	s->hit = disarm();
+	if (rc && (!s->hit || (rc != -ENOMEM && rc != -EFAULT)))
+		return 1;
+	return rc && t_ioctl(fd, CAPKM_NR_SESSION_JOIN, &join);
+}
+
+/* A process that is not told that it has joined can join. */
+TEST_F_TIMEOUT(fail_nth, join, 120)
+{
+	struct sweep *s;
+	int status;
+
+	ONLY_WITH_FAULTS();
+	s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, s);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (*s = (struct sweep){}; next(s); ) {
+			struct cl *a = t_client();
+			pid_t pid;
+
+			t_domain(a);
+			fflush(NULL);
+			pid = fork();
+			if (!pid)
+				_exit(join_failing(capkm_fd(a->c), s));
+			ASSERT_EQ(pid, waitpid(pid, &status, 0));
+			ASSERT_EQ(0, status);
+			leave(a);
+		}
+	}
+	munmap(s, 4096);
 }
 
 /* What the process has mapped is there, or is not mapped. */
@@ -791,6 +850,55 @@ TEST_F_TIMEOUT(fail_nth, ends, 300)
 		}
 		forget(after);
 	}
+}
+
+/* ----------------------------------------------------------------------- load */
+
+static int load_failing(unsigned int n, bool *hit)
+{
+	int rc;
+
+	arm(n);
+	rc = t_load();
+	*hit = disarm();
+	return rc;
+}
+
+/* More than the module asks for, which comes after what the kernel asks for it. */
+#define LAST_FAULTS 60
+
+/* A module that cannot be loaded leaves nothing, and can be loaded. */
+TEST_F_TIMEOUT(fail_nth, load, 300)
+{
+	unsigned int most = 0, failed = 0;
+	bool hit = true;
+	int rc;
+
+	ONLY_WITH_FAULTS();
+	/* Pages are for the module's text, of which the kernel says loudly that it has none. */
+	ASSERT_TRUE(t_put_file(FAULTS "fail_page_alloc/min-order", "9"));
+	ASSERT_EQ(0, t_unload());
+	/* A fault that is far behind the last one shows where that was. */
+	arm(NO_FAULT);
+	ASSERT_EQ(0, t_load());
+	most = NO_FAULT - disarm_at();
+	ASSERT_EQ(0, t_unload());
+	ASSERT_LT(LAST_FAULTS, most);
+	for (unsigned int n = most; n > most - LAST_FAULTS; n--) {
+		T_AT;
+		rc = load_failing(n, &hit);
+		t_calls++;
+		t_faults += hit;
+		if (rc) {
+			ASSERT_EQ(-ENOMEM, rc);
+			ASSERT_TRUE(hit);
+			failed++;
+			ASSERT_EQ(0, t_load());
+		}
+		ASSERT_EQ(0, t_unload());
+	}
+	EXPECT_LT(0, failed);
+	ASSERT_EQ(0, t_load());
 }
 
 TEST_HARNESS_MAIN

@@ -8,6 +8,7 @@
 
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #define ONLY_KERNEL() do {						\
 	if (t_embedded())						\
@@ -101,6 +102,28 @@ static T_UNUSED int try_mutating(int fd, int rc)
 			return mutating[i];
 	}
 	return 0;
+}
+
+/* The module itself; 0 or an error. */
+static inline int t_unload(void)
+{
+	return syscall(SYS_delete_module, "capkm", O_NONBLOCK) ? -errno : 0;
+}
+
+static inline int t_load(void)
+{
+	char path[256];
+	struct utsname u;
+	int fd, rc;
+
+	uname(&u);
+	snprintf(path, sizeof(path), "/lib/modules/%s/extra/capkm.ko", u.release);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	close(fd);
+	return rc;
 }
 
 #endif /* CAPKM_PROCESS_H */

@@ -9,30 +9,7 @@
 #include "netlink.h"
 #include "process.h"
 
-#include <sys/utsname.h>
-
 #define USERS 4
-
-static int unload(void)
-{
-	return syscall(SYS_delete_module, "capkm", O_NONBLOCK) ? -errno : 0;
-}
-
-static int load_again(void)
-{
-	char path[256];
-	struct utsname u;
-	int fd, rc;
-
-	uname(&u);
-	snprintf(path, sizeof(path), "/lib/modules/%s/extra/capkm.ko", u.release);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	rc = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
-	close(fd);
-	return rc;
-}
 
 /* Whoever opens it while it goes or comes is told so. */
 static bool is_away(int rc)
@@ -115,10 +92,10 @@ TEST_F_TIMEOUT(unload, under_traffic, 600)
 	}
 	while (left) {
 		ask_by_netlink();
-		rc = unload();
+		rc = t_unload();
 		if (!rc) {
 			left--;
-			ASSERT_EQ(0, load_again());
+			ASSERT_EQ(0, t_load());
 		} else {
 			refused++;
 			ASSERT_EQ(-EWOULDBLOCK, rc);
@@ -152,20 +129,20 @@ TEST_F(unload, not_under_a_session)
 
 	ONLY_MODULE();
 	a = t_client();
-	ASSERT_EQ(-EWOULDBLOCK, unload());
+	ASSERT_EQ(-EWOULDBLOCK, t_unload());
 	t_domain(a);
 	ASSERT_EQ(0, t_call(a, CAPKM_NR_SCOPE_TABLE, &table));
 	fd = dup(capkm_fd(a->c));
 	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, CAPKM_MAP_DOMAIN);
 	ASSERT_NE(MAP_FAILED, page);
 	t_close(a);
-	ASSERT_EQ(-EWOULDBLOCK, unload());
+	ASSERT_EQ(-EWOULDBLOCK, t_unload());
 	close(fd);
 	/* The mapping alone keeps the session. */
-	ASSERT_EQ(-EWOULDBLOCK, unload());
+	ASSERT_EQ(-EWOULDBLOCK, t_unload());
 	munmap(page, 4096);
-	ASSERT_EQ(0, unload());
-	ASSERT_EQ(0, load_again());
+	ASSERT_EQ(0, t_unload());
+	ASSERT_EQ(0, t_load());
 }
 
 /* A descriptor that nobody has received yet. */
@@ -179,11 +156,11 @@ TEST_F(unload, not_under_a_descriptor_on_its_way)
 	ASSERT_LE(0, fd);
 	send_fd(sock[0], fd);
 	close(fd);
-	ASSERT_EQ(-EWOULDBLOCK, unload());
+	ASSERT_EQ(-EWOULDBLOCK, t_unload());
 	close(sock[0]);
 	close(sock[1]);
-	ASSERT_EQ(0, unload());
-	ASSERT_EQ(0, load_again());
+	ASSERT_EQ(0, t_unload());
+	ASSERT_EQ(0, t_load());
 }
 
 TEST_HARNESS_MAIN
