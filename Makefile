@@ -42,7 +42,7 @@ kmod = $(O)/kmod/$(KREL)$(if $(GCOV),-gcov)
 kbuild = +$(q)$(MAKE) -C $(KDIR) M=$(kmod) $(foreach v,W C V,$(if $($(v)),$(v)=$($(v)))) \
 	$(if $(GCOV),GCOV_PROFILE=y UBSAN_SANITIZE=n)
 
-.PHONY: all help dkms-install modules kmod-links kmod-dirs lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check lint coverage demo vm install modules_install clean
+.PHONY: all help dkms-install modules kmod-links kmod-dirs lib tools selftests cuda-selftests asan tsan m32 example $(O)/example/transformer observe-example cuda-example bench cuda-bench $(O)/bench/capkm-bench fuzz-targets fuzz check check-matrix lint coverage demo vm install modules_install clean
 
 all: modules lib tools selftests cuda-selftests asan tsan m32 $(O)/example/transformer observe-example cuda-example $(O)/bench/capkm-bench cuda-bench
 
@@ -71,6 +71,8 @@ help:
 	@echo 'make lint         static checks: sparse, checkpatch, coccinelle, clang, cppcheck, ...;'
 	@echo "                  STAGES='sparse cppcheck'; make check runs those that are quick"
 	@echo 'make coverage     every test in User-mode Linux, and which lines of the module have not run'
+	@echo 'make check-matrix   the module built and tested on the kernels that Debian has for it, as'
+	@echo "                  root: an hour; KERNELS='6.12 7.x', ARGS=--help"
 	@echo 'make fuzz         what takes bytes from others, and the oracles, under libFuzzer;'
 	@echo "                  SECONDS=3600 for each, TARGETS='oracle abi', ARGS=-help=1 for more"
 	@echo 'make demo         the demonstration in a virtual machine; FILE=path for its input'
@@ -173,6 +175,12 @@ coverage:
 	+@$(MAKE) O=$(O) lib tools selftests $(O)/example/transformer observe-example
 	@rc=0; O=$(O) selftests/vm/run --debug uml --coverage --timeout 3600 \
 		--out $(O)/coverage || rc=$$?; scripts/coverage --missing $(O)/coverage/gcov && exit $$rc
+
+check-matrix:
+	@scripts/setup mmdebstrap debian-archive-keyring
+	+@$(MAKE) O=$(O) lib tools selftests m32 $(O)/example/transformer observe-example \
+		$(O)/bench/capkm-bench
+	@O=$(O) selftests/vm/matrix $(ARGS) $(KERNELS)
 
 # Instrumented, so of clang; that the library is built by it as well is worth something, too.
 FUZZ := -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
