@@ -5,8 +5,8 @@
  * do and have done. So whoever looks knows what it must find, whoever is stopped or dies,
  * and however: by a signal or because memory has run out.
  *
- *   CAPKM_CROWD_KILLS  how many are killed in each test
- *   CAPKM_CROWD_SEED   what to repeat
+ *   CAPKM_TEST_KILLS  how many are killed in each test
+ *   CAPKM_TEST_SEED   what to repeat
  */
 #include "choices.h"
 #include "process.h"
@@ -234,7 +234,7 @@ static struct crowd gather(int n, bool hungry)
 {
 	struct crowd c = { .n = n, .hungry = hungry };
 
-	c.choices.rng = t_param("CAPKM_CROWD_SEED", 0, time(NULL));
+	c.choices.rng = t_param("CAPKM_TEST_SEED", 0, time(NULL));
 	printf("# seed %" PRIu64 "\n", c.choices.rng);
 	c.a = t_client();
 	c.domain = t_domain(c.a);
@@ -284,7 +284,7 @@ TEST_F_TIMEOUT(crowd, stopped_and_killed, 600)
 	struct crowd c;
 
 	ONLY_KERNEL();
-	kills = t_param("CAPKM_CROWD_KILLS", 0, 150);
+	kills = t_param("CAPKM_TEST_KILLS", 0, 150);
 	c = gather(CROWD, false);
 	UNTIL(turns(&c) > 4 * CROWD);
 	for (int k = 0; k < kills; k++) {
@@ -329,7 +329,7 @@ TEST_F_TIMEOUT(crowd, out_of_memory, 600)
 	ONLY_KERNEL();
 	if (!memory_group() || !t_put_file(MEMORY_GROUP "/memory.max", "24M"))
 		SKIP(return, "needs root and a memory cgroup");
-	kills = t_param("CAPKM_CROWD_KILLS", 0, 20);
+	kills = t_param("CAPKM_TEST_KILLS", 0, 20);
 	c = gather(12, true);
 	for (int k = 0; k < kills; k++) {
 		siginfo_t si = { 0 };

@@ -8,8 +8,8 @@
  * it was before the call that it makes and as it will be after it. Meanwhile a
  * third session works on bytes between the lanes and must not notice anything.
  *
- *   CAPKM_STORM_KILLS  how many are killed (2000)
- *   CAPKM_STORM_SEED   what to repeat
+ *   CAPKM_TEST_KILLS  how many are killed (2000)
+ *   CAPKM_TEST_SEED   what to repeat
  */
 #include "process.h"
 
@@ -1155,12 +1155,12 @@ static struct lane new_domain(struct cl *a)
 /* Whether the model is right can be seen without a kernel. */
 TEST_F_TIMEOUT(storm, played, 280)
 {
-	const int n = t_param("CAPKM_STORM_PLAYED", PLAYED, 0);
+	const int n = t_param("CAPKM_TEST_PLAYED", PLAYED, 0);
 	struct lane l;
 
 	if (!t_embedded())
 		SKIP(return, "plays processes");
-	dice = t_param("CAPKM_STORM_SEED", time(NULL), 0);
+	dice = t_param("CAPKM_TEST_SEED", time(NULL), 0);
 	TH_LOG("seed %u", dice);
 	l = new_domain(t_client());
 	l.j = survivor(&l);
@@ -1180,14 +1180,14 @@ TEST_F_TIMEOUT(storm, played, 280)
 /* 5.1 to 5.4, C69, C78 */
 TEST_F_TIMEOUT(storm, kills, 600)
 {
-	const int kills = t_param("CAPKM_STORM_KILLS", 0, KILLS);
+	const int kills = t_param("CAPKM_TEST_KILLS", 0, KILLS);
 	int pids[LANES], left = LANES, status;
 	struct lane lane[LANES];
 	u_int64_t worked = 0, last;
 	struct cl *a;
 
 	ONLY_KERNEL();
-	dice = t_param("CAPKM_STORM_SEED", 0, time(NULL));
+	dice = t_param("CAPKM_TEST_SEED", 0, time(NULL));
 	TH_LOG("seed %u, %d kills", dice, kills);
 	a = t_client();
 	lane[0] = new_domain(a);

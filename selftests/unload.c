@@ -3,7 +3,7 @@
  * The module comes and goes while programs use it. It goes only while nobody has a session,
  * a mapping of one or an answer under way; and whoever comes meanwhile finds it or not.
  *
- *   CAPKM_UNLOADS  how often it must have gone
+ *   CAPKM_TEST_UNLOADS  how often it must have gone
  */
 #include "choices.h"
 #include "netlink.h"
@@ -81,7 +81,7 @@ TEST_F_TIMEOUT(unload, under_traffic, 600)
 	int *used, pid[USERS], left, refused = 0, status, rc;
 
 	ONLY_MODULE();
-	left = t_param("CAPKM_UNLOADS", 0, 25);
+	left = t_param("CAPKM_TEST_UNLOADS", 0, 25);
 	used = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, used);
 	for (int i = 0; i < USERS; i++) {
