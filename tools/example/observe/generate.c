@@ -449,7 +449,7 @@ static int try_prediction(struct run *r, bool broken)
 {
 	struct state *s = &r->state;
 	const uint32_t at = s->made;
-	struct capkm_error model = CAPKM_OPTS(struct capkm_error);
+	struct capkm_error model;
 	struct capkm_observe_step *step;
 	uint8_t next;
 	int rc;
