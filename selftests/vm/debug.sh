@@ -73,6 +73,8 @@ prune() {
 		! -path './arch/*.lds' ! -path ./tools/objtool/objtool -delete
 	find . \( -name '*.o' -o -name '.*.cmd' \) ! -path './scripts/*' -delete
 	find . -type d -empty -delete
+	# With W=1 gcc warns of a folder for headers that is not there.
+	mkdir -p "arch/$arch/include/generated/uapi"
 	# UBSan is not for all of this architecture's kernel: for the module it is.
 	printf '%s\n' "export ARCH := $arch" 'export UBSAN_SANITIZE := y' \
 		'include Makefile' >GNUmakefile
