@@ -49,11 +49,6 @@ uint64_t capkm_generation(void)
 	return none ? none : next;
 }
 
-bool capkm_inherited(const struct capkm *c)
-{
-	return !capkm_is_generation(c->generation);
-}
-
 int capkm_not_inherited(const struct capkm *c, const char *call,
 			struct capkm_error *err)
 {

@@ -263,7 +263,7 @@ int capkm_fd(const struct capkm *c)
 
 int capkm_call(struct capkm *c, unsigned int nr, void *arg)
 {
-	if (!capkm_is_generation(c->generation))
+	if (capkm_inherited(c))
 		return -ECANCELED;
 	return c->transport->call(c->state, nr, arg);
 }

@@ -48,7 +48,6 @@ static inline uint64_t uptr(const void *p)
 
 /* What is said of a handle that was inherited. */
 extern const char capkm_inherited_words[];
-bool capkm_inherited(const struct capkm *c);
 /* Has that of this process; set before any handle is made. */
 extern uint64_t *capkm_process_word;
 /* Is it that of this process? */
@@ -56,6 +55,12 @@ static inline bool capkm_is_generation(uint64_t generation)
 {
 	return __atomic_load_n(capkm_process_word, __ATOMIC_RELAXED) == generation;
 }
+
+static inline bool capkm_inherited(const struct capkm *c)
+{
+	return !capkm_is_generation(c->generation);
+}
+
 /* -ECANCELED, and @err filled, if it is. */
 int capkm_not_inherited(const struct capkm *c, const char *call,
 			struct capkm_error *err);
