@@ -64,6 +64,11 @@ static void __attribute__((format(printf, 1, 2), noreturn)) wrong(const char *fm
 		wrong("%s: %d (%s)", #call, ok_, err.text);		\
 } while (0)
 
+static u_int64_t operations(void)
+{
+	return t_param("CAPKM_TEST_OPS", 40 * OPS, 8 * OPS);
+}
+
 /* ---- the ways to serve sizes */
 
 struct areas {
@@ -1732,7 +1737,7 @@ static void thread_capture(struct thread *t)
 static void *thread(void *arg)
 {
 	struct thread *t = arg;
-	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 8 * OPS) / THREADS;
+	u_int64_t n = operations() / THREADS;
 
 	seed_now = t->slot;
 	for (u_int64_t i = 0; i < n; i++) {
@@ -1825,7 +1830,7 @@ FIXTURE_VARIANT_ADD(pool, capped)
 static void runs(const struct areas *areas,
 		 void (*run)(const struct areas *areas, u_int64_t seed))
 {
-	u_int64_t n = t_param("CAPKM_TEST_OPS", 40 * OPS, 8 * OPS);
+	u_int64_t n = operations();
 	u_int64_t seed = t_param("CAPKM_TEST_SEED", 0, 0);
 
 	for (u_int64_t done = 0; done < n; done += OPS)

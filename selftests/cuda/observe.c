@@ -1028,9 +1028,7 @@ TEST_F(observe, recorder_beside)
 		if (!rc && l.payload.values.any)
 			T_AT, o_same_values_(&l, &x);
 		o_done(&l);
-		/* On one processor the thread runs while we wait in the driver only, and no
-		 * capture begins then.
-		 */
+		/* On one processor it runs only while we wait in the driver, and cannot begin. */
 		if (!(i % 4))
 			usleep(100);
 	}
